@@ -1,0 +1,24 @@
+//! Names of the custom operators: the contract between exporter, function bodies, kernels and
+//! plugins (see `docs/operators.md` for shapes and formulas).
+
+/// Domain of the custom operators.
+pub const DOMAIN: &str = "forkcast";
+/// Version of the domain.
+pub const VERSION: i64 = 1;
+
+/// `(q [N,QH,D], k [N,KVH,D], v [N,KVH,D], past_k [C,KVH,D], past_v [C,KVH,D], past_len i64 [1],
+/// positions i64 [N], visible bool [N,N]) -> o [N,QH,D]`; attributes `scale` (float) and `window`
+/// (int, 0 = none). Softmax over committed rows `c < past_len` (their position is `c`) and over
+/// rows `j` with `visible[i,j]`; with a window W additionally `positions[i] - position(key) < W`.
+pub const TREE_ATTENTION: &str = "TreeAttention";
+/// `(x [N,CH], past [K-1,CH], weight [CH,K], ancestors bool [N,N]) -> y [N,CH]`: depthwise
+/// convolution over each row's own last K-1 ancestors (then the committed rows), then SiLU.
+/// Tap K-1 is the row itself; `past` is ordered oldest first and holds raw rows.
+pub const TREE_CAUSAL_CONV: &str = "TreeCausalConv";
+/// `(q [N,HK,DK], k [N,HK,DK], v [N,HV,DV], g [N,HV], beta [N,HV], state [HV,DK,DV], ancestors bool
+/// [N,N]) -> (o [N,HV,DV], u [N,HV,DV], G [N,HV])`. q and k arrive l2-normalised and q scaled by
+/// DK^-1/2; g <= 0 is the log decay. `algorithms.md` 5.4; `state` is not changed. All float32.
+pub const TREE_DELTA_RULE: &str = "TreeDeltaRule";
+/// `(state [HV,DK,DV], k [N,HK,DK], u [N,HV,DV], G [N,HV], path i64 [P]) -> state' [HV,DK,DV]`:
+/// commit of the accepted path, `algorithms.md` 5.5. All float32.
+pub const DELTA_BRANCH_UPDATE: &str = "DeltaBranchUpdate";
