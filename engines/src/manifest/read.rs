@@ -1,0 +1,216 @@
+//! Reading and writing `manifest.json`. Reading validates what later code relies on.
+
+use super::{FILE_NAME, Layer, Manifest, SCHEMA, TensorData};
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+
+/// Largest manifest that is read, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Why a manifest cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The manifest.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is not what its schema says.
+    #[error("{path}: {reason}")]
+    Invalid {
+        /// The manifest.
+        path: PathBuf,
+        /// The field and what is wrong with it.
+        reason: String,
+    },
+    /// The file was written for another schema.
+    #[error(
+        "{path}: schema {found}, this build reads schema {SCHEMA}\nhint: export the bundle again with this version of forkcast"
+    )]
+    Schema {
+        /// The manifest.
+        path: PathBuf,
+        /// Schema of the file.
+        found: u64,
+    },
+}
+
+/// Reads and validates the manifest of the bundle in `dir`.
+///
+/// # Errors
+/// The file is missing, too large, not JSON, of another schema, has unknown fields, or contradicts itself.
+pub fn read(dir: &Path) -> Result<Manifest, ManifestError> {
+    let path = dir.join(FILE_NAME);
+    let io = |source| ManifestError::Io {
+        path: path.clone(),
+        source,
+    };
+    let invalid = |reason: String| ManifestError::Invalid {
+        path: path.clone(),
+        reason,
+    };
+    let size = std::fs::metadata(&path).map_err(io)?.len();
+    if size > MAX_BYTES {
+        return Err(invalid(format!(
+            "{size} bytes, more than the {MAX_BYTES} that are read"
+        )));
+    }
+    let text = std::fs::read(&path).map_err(io)?;
+    let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| invalid(e.to_string()))?;
+    let found = value
+        .get("schema")
+        .and_then(serde_json::Value::as_u64)
+        .unwrap_or(0);
+    if found != u64::from(SCHEMA) {
+        return Err(ManifestError::Schema { path, found });
+    }
+    let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| invalid(e.to_string()))?;
+    validate(&manifest).map_err(invalid)?;
+    Ok(manifest)
+}
+
+/// Writes the manifest into `dir` under a temporary name, syncs it and renames it.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(dir: &Path, manifest: &Manifest) -> Result<(), ManifestError> {
+    let path = dir.join(FILE_NAME);
+    let io = |source| ManifestError::Io {
+        path: path.clone(),
+        source,
+    };
+    let mut text = serde_json::to_vec_pretty(manifest).map_err(|e| io(e.into()))?;
+    text.push(b'\n');
+    let temporary = dir.join(".manifest.json.part");
+    let mut file = std::fs::File::create(&temporary).map_err(io)?;
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(io)?;
+    std::fs::rename(&temporary, &path).map_err(io)
+}
+
+fn validate(m: &Manifest) -> Result<(), String> {
+    let t = &m.target;
+    positive("target.hidden", t.hidden)?;
+    positive("target.vocab", t.vocab)?;
+    positive("target.layers", t.layers.len())?;
+    positive("max_context", m.max_context)?;
+    for (i, layer) in t.layers.iter().enumerate() {
+        validate_layer(&format!("target.layers[{i}]"), layer)?;
+    }
+    for tap in &m.taps {
+        if *tap >= t.layers.len() {
+            return Err(format!("taps: layer {tap} of {}", t.layers.len()));
+        }
+    }
+    if let Some(d) = &m.drafter {
+        validate_layer("drafter.attention", &Layer::Attention(d.attention))?;
+        positive("drafter.layers", d.layers)?;
+        positive("drafter.modes", d.modes)?;
+        if d.block < 2 {
+            return Err(format!("drafter.block: {} is below 2", d.block));
+        }
+        if d.mask_id as usize >= t.vocab {
+            return Err(format!(
+                "drafter.mask_id: {} is outside the vocabulary of {}",
+                d.mask_id, t.vocab
+            ));
+        }
+    }
+    for file in &m.files {
+        plain_name("files", &file.name)?;
+    }
+    for file in &m.weight_files {
+        plain_name("weight_files", &file.name)?;
+    }
+    validate_tensor("embedding", &m.embedding, m)?;
+    if m.embedding.shape != [t.vocab, t.hidden] {
+        return Err(format!(
+            "embedding: shape {:?}, expected [{}, {}]",
+            m.embedding.shape, t.vocab, t.hidden
+        ));
+    }
+    for (stage, graph) in &m.graphs {
+        plain_name(&format!("graphs.{stage}"), &graph.file)?;
+        for i in &graph.initializers {
+            validate_tensor(&format!("graphs.{stage}: {}", i.name), &i.data, m)?;
+        }
+    }
+    Ok(())
+}
+
+fn validate_layer(field: &str, layer: &Layer) -> Result<(), String> {
+    match layer {
+        Layer::Attention(a) => {
+            positive(&format!("{field}.head_dim"), a.head_dim)?;
+            divides(field, "heads", a.heads, "kv_heads", a.kv_heads)
+        }
+        Layer::DeltaNet(d) => {
+            positive(&format!("{field}.key_dim"), d.key_dim)?;
+            positive(&format!("{field}.value_dim"), d.value_dim)?;
+            if d.kernel < 2 {
+                return Err(format!("{field}.kernel: {} is below 2", d.kernel));
+            }
+            divides(field, "value_heads", d.value_heads, "key_heads", d.key_heads)
+        }
+    }
+}
+
+fn divides(field: &str, many: &str, a: usize, few: &str, b: usize) -> Result<(), String> {
+    if b == 0 || a == 0 || !a.is_multiple_of(b) {
+        return Err(format!("{field}: {many} {a} is not a multiple of {few} {b}"));
+    }
+    Ok(())
+}
+
+/// Largest dimension that any field may have; keeps products far from overflow.
+const MAX_DIM: usize = 1 << 28;
+
+fn positive(field: &str, value: usize) -> Result<(), String> {
+    if value == 0 || value > MAX_DIM {
+        return Err(format!("{field}: {value} is outside 1..={MAX_DIM}"));
+    }
+    Ok(())
+}
+
+/// Names in a manifest stay inside the bundle.
+fn plain_name(field: &str, name: &str) -> Result<(), String> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(_)), None) => Ok(()),
+        _ => Err(format!("{field}: {name:?} is not a plain file name")),
+    }
+}
+
+fn validate_tensor(field: &str, tensor: &TensorData, m: &Manifest) -> Result<(), String> {
+    let size = m
+        .files
+        .iter()
+        .find(|f| f.name == tensor.file)
+        .map(|f| f.bytes)
+        .or_else(|| {
+            m.weight_files
+                .iter()
+                .find(|f| f.name == tensor.file)
+                .map(|f| f.bytes)
+        })
+        .ok_or_else(|| format!("{field}: file {:?} is not listed", tensor.file))?;
+    let count = tensor
+        .shape
+        .iter()
+        .try_fold(tensor.dtype.size() as u64, |a, d| a.checked_mul(*d as u64));
+    if count != Some(tensor.length) {
+        return Err(format!(
+            "{field}: {} bytes do not hold shape {:?}",
+            tensor.length, tensor.shape
+        ));
+    }
+    match tensor.offset.checked_add(tensor.length) {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(format!(
+            "{field}: bytes {}+{} lie outside {:?} of {size} bytes",
+            tensor.offset, tensor.length, tensor.file
+        )),
+    }
+}
