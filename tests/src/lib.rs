@@ -1,1 +1,4 @@
-//! forkcast tests
+//! What forkcast's cross-crate tests share: a scripted engine, paths of test data, helpers.
+
+pub mod mock;
+pub mod paths;
