@@ -1,1 +1,7 @@
-//! forkcast runtime
+//! forkcast: tree-verified speculative decoding from ahead-of-time compiled graphs.
+
+#![forbid(unsafe_code)]
+
+pub mod decode;
+pub mod sample;
+pub mod tree;

@@ -151,7 +151,11 @@ impl Decoder {
         self.positions.extend((start..start + n).map(|p| p as i64));
         self.ancestors.clear();
         self.ancestors.extend((0..n * n).map(|i| i % n <= i / n));
-        let batch = RowBatch { tokens, positions: &self.positions, ancestors: &self.ancestors };
+        let batch = RowBatch {
+            tokens,
+            positions: &self.positions,
+            ancestors: &self.ancestors,
+        };
         backend.verify(&batch)?;
         Ok(())
     }
@@ -217,7 +221,11 @@ impl Decoder {
             return Ok(());
         }
         backend.draft(self.anchor)?;
-        let modes = if plan.method == Method::Mfd { 0..shape.modes } else { plan.mode..plan.mode + 1 };
+        let modes = if plan.method == Method::Mfd {
+            0..shape.modes
+        } else {
+            plan.mode..plan.mode + 1
+        };
         let mut k = plan.first_k(shape.vocab);
         loop {
             backend.candidates(modes.clone(), k, &mut self.candidates)?;
@@ -238,7 +246,11 @@ impl Decoder {
         match plan.method {
             Method::Plain => true,
             Method::Chain => builder.chain(candidates, 0, plan.budget, self.anchor, tree).exact,
-            Method::Ddtree => builder.ddtree(candidates, 0, plan.budget, self.anchor, tree).exact,
+            Method::Ddtree => {
+                builder
+                    .ddtree(candidates, 0, plan.budget, self.anchor, tree)
+                    .exact
+            }
             Method::Mfd => builder.mixture(candidates, plan.budget, self.anchor, tree).exact,
         }
     }
@@ -310,7 +322,6 @@ impl Decoder {
         self.history.push(token);
         Ok(token)
     }
-
 }
 
 /// Refuses prompts that cannot be answered.
@@ -319,10 +330,21 @@ fn check_prompt(prompt: &[u32], shape: &Shape) -> Result<(), DecodeError> {
         return Err(DecodeError::EmptyPrompt);
     }
     if prompt.len() >= shape.max_context {
-        return Err(DecodeError::PromptTooLong { prompt: prompt.len(), context: shape.max_context });
+        return Err(DecodeError::PromptTooLong {
+            prompt: prompt.len(),
+            context: shape.max_context,
+        });
     }
-    if let Some((place, id)) = prompt.iter().enumerate().find(|(_, id)| **id as usize >= shape.vocab) {
-        return Err(DecodeError::TokenOutside { id: *id, place, vocab: shape.vocab });
+    if let Some((place, id)) = prompt
+        .iter()
+        .enumerate()
+        .find(|(_, id)| **id as usize >= shape.vocab)
+    {
+        return Err(DecodeError::TokenOutside {
+            id: *id,
+            place,
+            vocab: shape.vocab,
+        });
     }
     Ok(())
 }

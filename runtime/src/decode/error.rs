@@ -56,7 +56,10 @@ impl DecodeError {
     /// Whether the request is at fault (exit code 2, HTTP 400) rather than the engine.
     #[must_use]
     pub fn is_input(&self) -> bool {
-        !matches!(self, Self::Backend(_) | Self::Sampling(SamplingError::BadRow { .. }))
+        !matches!(
+            self,
+            Self::Backend(_) | Self::Sampling(SamplingError::BadRow { .. })
+        )
     }
 
     /// What the user can do about it, where something can be done.

@@ -43,7 +43,12 @@ pub fn resume<B: Backend + ?Sized>(
     sink: &mut dyn Sink,
 ) -> Result<Report, DecodeError> {
     let shape = backend.shape();
-    let plan = Plan { method: request.method, budget: request.budget, mode: request.mode }.effective(&shape)?;
+    let plan = Plan {
+        method: request.method,
+        budget: request.budget,
+        mode: request.mode,
+    }
+    .effective(&shape)?;
     let drawing = Drawing {
         sampling: request.sampling.clone(),
         seed: request.seed,
@@ -52,7 +57,9 @@ pub fn resume<B: Backend + ?Sized>(
     };
     let mut decoder = Decoder::new(drawing, shape.vocab)?;
     let mut report = empty_report(prompt.len(), backend.committed(), plan, request.seed);
-    let limit = request.max_tokens.min(shape.max_context.saturating_sub(prompt.len()));
+    let limit = request
+        .max_tokens
+        .min(shape.max_context.saturating_sub(prompt.len()));
     backend.set_drafting(plan.method != Method::Plain && plan.budget > 0);
     let begin = Instant::now();
     decoder.start(backend, prompt)?;
@@ -87,7 +94,11 @@ fn emit(
 ) -> (Option<FinishReason>, usize) {
     let before = report.token_ids.len();
     let drawn = decoder.drawn();
-    let mut end = if limit == 0 { Some(FinishReason::Length) } else { None };
+    let mut end = if limit == 0 {
+        Some(FinishReason::Length)
+    } else {
+        None
+    };
     let mut length = drawn.len();
     for (i, token) in drawn.iter().enumerate() {
         if end.is_some() {
@@ -95,7 +106,13 @@ fn emit(
         }
         let index = report.token_ids.len();
         report.token_ids.push(token.id);
-        let emitted = Emitted { id: token.id, round, index, logprob: token.logprob, top: &token.top };
+        let emitted = Emitted {
+            id: token.id,
+            round,
+            index,
+            logprob: token.logprob,
+            top: &token.top,
+        };
         end = match sink.token(&emitted) {
             Verdict::Cancel => Some(FinishReason::Cancelled),
             Verdict::Stop => Some(FinishReason::Stop),

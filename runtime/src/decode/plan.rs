@@ -23,9 +23,16 @@ impl Plan {
             return Err(DecodeError::OneMode(shape.modes));
         }
         if self.mode >= shape.modes {
-            return Err(DecodeError::Mode { mode: self.mode, modes: shape.modes });
+            return Err(DecodeError::Mode {
+                mode: self.mode,
+                modes: shape.modes,
+            });
         }
-        let budget = if self.method == Method::Chain { self.budget.min(shape.block - 1) } else { self.budget };
+        let budget = if self.method == Method::Chain {
+            self.budget.min(shape.block - 1)
+        } else {
+            self.budget
+        };
         Ok(Self { budget, ..self })
     }
 
@@ -39,7 +46,11 @@ impl Plan {
     /// Candidates per position to start with: few suffice most of the time, and the certificate says
     /// when they did not.
     pub(super) fn first_k(self, vocab: usize) -> usize {
-        let k = if self.method == Method::Chain { 1 } else { self.budget.min(32) };
+        let k = if self.method == Method::Chain {
+            1
+        } else {
+            self.budget.min(32)
+        };
         k.clamp(1, vocab)
     }
 }

@@ -88,6 +88,10 @@ impl Report {
     pub fn tokens_per_second(&self) -> f64 {
         let seconds = self.decode_time.as_secs_f64();
         let tokens = self.token_ids.len().saturating_sub(1);
-        if tokens == 0 || seconds <= 0.0 { 0.0 } else { tokens as f64 / seconds }
+        if tokens == 0 || seconds <= 0.0 {
+            0.0
+        } else {
+            tokens as f64 / seconds
+        }
     }
 }

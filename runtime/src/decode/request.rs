@@ -58,7 +58,10 @@ impl FromStr for Method {
     type Err = UnknownMethod;
 
     fn from_str(word: &str) -> Result<Self, UnknownMethod> {
-        Self::ALL.into_iter().find(|m| m.name() == word).ok_or_else(|| UnknownMethod(word.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|m| m.name() == word)
+            .ok_or_else(|| UnknownMethod(word.to_owned()))
     }
 }
 
