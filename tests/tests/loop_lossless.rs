@@ -205,6 +205,7 @@ fn a_stop_token_ends_the_answer_inside_a_block() {
 fn max_tokens_cuts_the_text_but_not_the_acceptance() {
     let script = Script {
         drafting: Drafting::Perfect,
+        scale: 60.0,
         ..Script::small(2)
     };
     for method in METHODS {
