@@ -78,8 +78,15 @@ impl GraphBuilder {
     /// An empty graph called `name`.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        let graph = GraphProto { name: Some(name.to_owned()), ..Default::default() };
-        Self { graph, fresh: 0, prefix: String::new() }
+        let graph = GraphProto {
+            name: Some(name.to_owned()),
+            ..Default::default()
+        };
+        Self {
+            graph,
+            fresh: 0,
+            prefix: String::new(),
+        }
     }
 
     /// Puts `prefix` before every fresh name (sub-graphs must not reuse names of the outer graph).
@@ -106,7 +113,13 @@ impl GraphBuilder {
     }
 
     /// Appends a standard node with `outputs` outputs.
-    pub fn nodes(&mut self, op: &str, inputs: &[&str], outputs: usize, attributes: Vec<AttributeProto>) -> Vec<String> {
+    pub fn nodes(
+        &mut self,
+        op: &str,
+        inputs: &[&str],
+        outputs: usize,
+        attributes: Vec<AttributeProto>,
+    ) -> Vec<String> {
         let names: Vec<String> = (0..outputs).map(|_| self.fresh_name(op)).collect();
         let refs: Vec<&str> = names.iter().map(String::as_str).collect();
         self.push("", op, inputs, &refs, attributes);
@@ -123,7 +136,14 @@ impl GraphBuilder {
         self.push(crate::ops::DOMAIN, op, inputs, outputs, attributes);
     }
 
-    fn push(&mut self, domain: &str, op: &str, inputs: &[&str], outputs: &[&str], attribute: Vec<AttributeProto>) {
+    fn push(
+        &mut self,
+        domain: &str,
+        op: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attribute: Vec<AttributeProto>,
+    ) {
         let index = self.graph.node.len();
         self.graph.node.push(NodeProto {
             name: Some(format!("{}{op}.{index}", self.prefix)),
@@ -177,8 +197,17 @@ impl GraphBuilder {
     }
 
     /// Declares an initializer whose bytes lie in another file.
-    pub fn external(&mut self, name: &str, element: ElementType, dims: &[usize], data: &ExternalData) -> String {
-        let entry = |key: &str, value: String| StringStringEntryProto { key: Some(key.to_owned()), value: Some(value) };
+    pub fn external(
+        &mut self,
+        name: &str,
+        element: ElementType,
+        dims: &[usize],
+        data: &ExternalData,
+    ) -> String {
+        let entry = |key: &str, value: String| StringStringEntryProto {
+            key: Some(key.to_owned()),
+            value: Some(value),
+        };
         self.graph.initializer.push(TensorProto {
             name: Some(name.to_owned()),
             dims: dims.iter().map(|d| *d as i64).collect(),
@@ -203,7 +232,13 @@ impl GraphBuilder {
     /// The nodes as the body of function `name` of the `forkcast` domain. `attributes` are the
     /// names of required attributes.
     #[must_use]
-    pub fn into_function(self, name: &str, inputs: &[&str], outputs: &[&str], attributes: &[&str]) -> FunctionProto {
+    pub fn into_function(
+        self,
+        name: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: &[&str],
+    ) -> FunctionProto {
         let owned = |names: &[&str]| names.iter().map(|s| (*s).to_owned()).collect();
         FunctionProto {
             name: Some(name.to_owned()),
@@ -212,7 +247,10 @@ impl GraphBuilder {
             output: owned(outputs),
             attribute: owned(attributes),
             node: self.graph.node,
-            opset_import: vec![OperatorSetIdProto { domain: Some(String::new()), version: Some(super::OPSET) }],
+            opset_import: vec![OperatorSetIdProto {
+                domain: Some(String::new()),
+                version: Some(super::OPSET),
+            }],
             ..Default::default()
         }
     }
@@ -229,10 +267,16 @@ fn value_info(name: &str, element: ElementType, dims: &[Dim<'_>]) -> ValueInfoPr
             ..Default::default()
         })
         .collect();
-    let tensor = type_proto::Tensor { elem_type: Some(element.onnx()), shape: Some(TensorShapeProto { dim }) };
+    let tensor = type_proto::Tensor {
+        elem_type: Some(element.onnx()),
+        shape: Some(TensorShapeProto { dim }),
+    };
     ValueInfoProto {
         name: Some(name.to_owned()),
-        r#type: Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() }),
+        r#type: Some(TypeProto {
+            value: Some(type_proto::Value::TensorType(tensor)),
+            ..Default::default()
+        }),
         ..Default::default()
     }
 }
