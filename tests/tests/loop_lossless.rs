@@ -111,6 +111,7 @@ fn sampled_text_depends_on_the_seed_only() {
 fn a_perfect_drafter_is_accepted_whole_and_a_wrong_one_never() {
     let mut script = Script {
         drafting: Drafting::Perfect,
+        scale: 60.0,
         ..Script::small(1)
     };
     for method in [Method::Chain, Method::Ddtree, Method::Mfd] {
