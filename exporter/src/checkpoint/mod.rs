@@ -1,7 +1,7 @@
 //! A checkpoint folder: `config.json` and safetensors files, single or sharded.
 
 pub(crate) mod header;
-pub mod hub;
+pub(crate) mod hub;
 mod index;
 
 use crate::ExportError;

@@ -2,7 +2,7 @@
 
 use crate::ExportError;
 use serde_json::{Map, Value};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Largest size that a field may state; keeps products far from overflow.
 const MAX_DIM: u64 = 1 << 28;
@@ -26,11 +26,6 @@ impl Fields {
             }),
             _ => Err(ExportError::file(&path, "is not a JSON object")),
         }
-    }
-
-    /// The file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// An error about `field` of this object.

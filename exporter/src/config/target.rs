@@ -16,7 +16,6 @@ pub(crate) enum LayerKind {
 /// A target as the graphs need it.
 #[derive(Clone, Debug)]
 pub(crate) struct TargetConfig {
-    pub(crate) fields: Fields,
     pub(crate) family: Family,
     pub(crate) hidden: usize,
     pub(crate) intermediate: usize,
@@ -87,7 +86,6 @@ impl TargetConfig {
             tied,
             max_context: fields.need_size("max_position_embeddings")?,
             eos,
-            fields,
         })
     }
 }
