@@ -102,6 +102,18 @@ impl GraphBuilder {
         name.to_owned()
     }
 
+    /// Declares a graph input of unknown rank (sub-graph inputs inside function bodies, whose sizes
+    /// differ from call to call).
+    pub fn input_unshaped(&mut self, name: &str, element: ElementType) -> String {
+        self.graph.input.push(unshaped_info(name, element));
+        name.to_owned()
+    }
+
+    /// Declares a graph output of unknown rank, see [`Self::input_unshaped`].
+    pub fn output_unshaped(&mut self, name: &str, element: ElementType) {
+        self.graph.output.push(unshaped_info(name, element));
+    }
+
     /// Declares a graph output; a node must produce it (see [`Self::named`]).
     pub fn output(&mut self, name: &str, element: ElementType, dims: &[Dim<'_>]) {
         self.graph.output.push(value_info(name, element, dims));
@@ -253,6 +265,21 @@ impl GraphBuilder {
             }],
             ..Default::default()
         }
+    }
+}
+
+fn unshaped_info(name: &str, element: ElementType) -> ValueInfoProto {
+    let tensor = type_proto::Tensor {
+        elem_type: Some(element.onnx()),
+        shape: None,
+    };
+    ValueInfoProto {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto {
+            value: Some(type_proto::Value::TensorType(tensor)),
+            ..Default::default()
+        }),
+        ..Default::default()
     }
 }
 

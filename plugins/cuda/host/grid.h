@@ -1,0 +1,189 @@
+// Runs a CUDA grid on the CPU: block after block, every thread of a block as a fiber, with real barriers.
+//
+// What is emulated: __syncthreads, __syncthreads_or, __syncwarp and the warp collectives of `cuda_host.h`, dynamic
+// shared memory of exactly the requested size. What is checked: a barrier that not every thread reaches, and a warp
+// collective that not every lane reaches, end the launch with an error instead of undefined behaviour. Shared memory
+// is filled with NaN before each block. `set_order` turns the order of the threads round, so a missing barrier shows
+// as a result that depends on the order.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "fibers.h"
+
+namespace forkcast::host {
+
+constexpr int kWarpSize = 32;
+constexpr int kMaxThreads = 1024;
+
+struct Dim3 {
+    unsigned x = 1, y = 1, z = 1;
+    constexpr Dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+/// Order in which the threads between two barriers are run.
+enum class Order { kForward, kReverse };
+
+/// What a fiber waits for.
+enum class Wait { kNothing, kBlock, kWarp, kDone };
+
+class Grid {
+public:
+    static Grid& instance() {
+        static Grid grid;
+        return grid;
+    }
+
+    void set_order(Order order) { order_ = order; }
+
+    /// Runs `body` once per thread of the grid. Throws std::logic_error on a divergent barrier.
+    void run(Dim3 grid, int threads, std::size_t shared_bytes, std::function<void()> body) {
+        if (threads < 1 || threads > kMaxThreads || threads % kWarpSize != 0)
+            throw std::logic_error("cuda host build: a block must have 32..1024 threads, a multiple of 32");
+        grid_dim = grid;
+        block_dim = Dim3(static_cast<unsigned>(threads));
+        body_ = std::move(body);
+        prepare(threads);
+        for (unsigned z = 0; z < grid.z; ++z)
+            for (unsigned y = 0; y < grid.y; ++y)
+                for (unsigned x = 0; x < grid.x; ++x) {
+                    block_index = Dim3(x, y, z);
+                    shared_.reset(shared_bytes > 0 ? new unsigned char[shared_bytes] : nullptr);
+                    if (shared_bytes > 0) std::memset(shared_.get(), 0xff, shared_bytes);
+                    run_block();
+                }
+        shared_.reset();
+    }
+
+    unsigned char* dynamic_shared() { return shared_.get(); }
+
+    /// Block barrier; returns whether `flag` was true on any thread.
+    bool sync_block(bool flag) {
+        any_[generation_ & 1] = any_[generation_ & 1] || flag;
+        const std::uint64_t mine = generation_;
+        if (++arrived_ == threads_) {
+            arrived_ = 0;
+            ++generation_;
+            any_[generation_ & 1] = false;
+            progressed_ = true;
+        } else {
+            while (generation_ == mine) wait(Wait::kBlock);
+        }
+        return any_[mine & 1];
+    }
+
+    /// Warp barrier that also publishes one 64-bit value per lane; returns the values of the 32 lanes.
+    const std::uint64_t* exchange(std::uint64_t value) {
+        Warp& warp = warps_[static_cast<std::size_t>(current_ / kWarpSize)];
+        const std::uint64_t mine = warp.generation;
+        std::uint64_t* slots = warp.slots[mine & 1];
+        slots[current_ % kWarpSize] = value;
+        if (++warp.arrived == kWarpSize) {
+            warp.arrived = 0;
+            ++warp.generation;
+            progressed_ = true;
+        } else {
+            while (warp.generation == mine) wait(Wait::kWarp);
+        }
+        return slots;
+    }
+
+    int current_thread() const { return current_; }
+
+    Dim3 grid_dim, block_dim, block_index;
+
+private:
+    struct Warp {
+        std::uint64_t generation = 0;
+        int arrived = 0;
+        std::uint64_t slots[2][kWarpSize] = {};
+    };
+    struct Thread {
+        Grid* grid = nullptr;
+        Fiber fiber;
+        Wait wait = Wait::kDone;
+    };
+
+    void prepare(int threads) {
+        threads_ = threads;
+        while (static_cast<int>(pool_.size()) < threads) {
+            pool_.push_back(std::make_unique<Thread>());
+            pool_.back()->grid = this;
+            pool_.back()->fiber.create(&Grid::fiber_main, pool_.back().get());
+        }
+        warps_.assign(static_cast<std::size_t>(threads / kWarpSize), Warp{});
+    }
+
+    static void fiber_main(void* arg) {
+        auto* thread = static_cast<Thread*>(arg);
+        for (;;) {
+            thread->grid->body_();
+            thread->wait = Wait::kDone;
+            thread->grid->progressed_ = true;
+            thread->fiber.yield();
+        }
+    }
+
+    void wait(Wait what) {
+        Thread& thread = *pool_[static_cast<std::size_t>(current_)];
+        thread.wait = what;
+        thread.fiber.yield();
+        thread.wait = Wait::kNothing;
+    }
+
+    void run_block() {
+        for (int i = 0; i < threads_; ++i) pool_[static_cast<std::size_t>(i)]->wait = Wait::kNothing;
+        arrived_ = 0;
+        any_[0] = any_[1] = false;
+        for (Warp& warp : warps_) warp = Warp{};
+        const int warps = threads_ / kWarpSize;
+        for (int live = threads_; live > 0;) {
+            progressed_ = false;
+            const std::uint64_t before = generation_;
+            for (int w = 0; w < warps; ++w) run_warp(order_ == Order::kForward ? w : warps - 1 - w);
+            live = 0;
+            for (int i = 0; i < threads_; ++i) live += pool_[static_cast<std::size_t>(i)]->wait != Wait::kDone;
+            if (live > 0 && !progressed_ && generation_ == before) fail();
+        }
+    }
+
+    /// Runs the lanes of one warp until each waits at the block barrier or has ended.
+    void run_warp(int warp) {
+        for (bool again = true; again;) {
+            again = false;
+            const std::uint64_t before = warps_[static_cast<std::size_t>(warp)].generation;
+            for (int l = 0; l < kWarpSize; ++l) {
+                current_ = warp * kWarpSize + (order_ == Order::kForward ? l : kWarpSize - 1 - l);
+                Thread& thread = *pool_[static_cast<std::size_t>(current_)];
+                if (thread.wait != Wait::kDone) thread.fiber.resume();
+            }
+            again = warps_[static_cast<std::size_t>(warp)].generation != before;
+        }
+    }
+
+    /// Some threads wait for ever: report it and drop the fibers, which hold half-run kernels.
+    void fail() {
+        bool in_warp = false;
+        for (int i = 0; i < threads_; ++i) in_warp |= pool_[static_cast<std::size_t>(i)]->wait == Wait::kWarp;
+        pool_.clear();
+        throw std::logic_error(in_warp ? "cuda host build: a warp collective was not reached by every lane"
+                                       : "cuda host build: __syncthreads was not reached by every thread");
+    }
+
+    Order order_ = Order::kForward;
+    std::function<void()> body_;
+    std::vector<std::unique_ptr<Thread>> pool_;
+    std::vector<Warp> warps_;
+    std::unique_ptr<unsigned char[]> shared_;
+    int threads_ = 0, current_ = 0, arrived_ = 0;
+    std::uint64_t generation_ = 0;
+    bool any_[2] = {false, false};
+    bool progressed_ = false;
+};
+
+}  // namespace forkcast::host

@@ -1,0 +1,45 @@
+//! CPU kernels of the operators: float32, multi-threaded through [`Parallel`], vectorised for the
+//! instruction set found at run time. Each is tested against its function body and its reference.
+
+mod delta_branch_update;
+mod math;
+mod parallel;
+mod paths;
+mod simd;
+mod tree_attention;
+mod tree_causal_conv;
+mod tree_delta_rule;
+
+pub use delta_branch_update::delta_branch_update;
+pub use parallel::{Parallel, Serial};
+pub use tree_attention::tree_attention;
+pub use tree_causal_conv::tree_causal_conv;
+pub use tree_delta_rule::{DeltaOutputs, tree_delta_rule};
+
+use crate::error::OperatorError;
+
+/// Memory that a kernel keeps from call to call, so that a steady state allocates nothing.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    lists: paths::ColumnLists,
+    indices: Vec<u32>,
+    gates: Vec<f64>,
+}
+
+fn check_output(operator: &'static str, found: usize, expected: usize) -> Result<(), OperatorError> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(OperatorError::value(
+            operator,
+            format!("an output has {found} elements, expected {expected}"),
+        ))
+    }
+}
+
+fn not_a_tree(operator: &'static str) -> OperatorError {
+    OperatorError::value(
+        operator,
+        "ancestors must be lower triangular with a true diagonal",
+    )
+}

@@ -1,0 +1,54 @@
+//! Visible columns of every row as lists: a row of a tree sees at most its depth + 1 of all rows.
+
+/// Columns that each row sees, ascending. Rebuilding reuses the memory.
+#[derive(Debug, Default)]
+pub(super) struct ColumnLists {
+    ends: Vec<usize>,
+    columns: Vec<u32>,
+}
+
+impl ColumnLists {
+    /// Reads the lists from a mask [rows, rows], leaving out pairs (row, column) that `keep` rejects.
+    pub(super) fn rebuild(&mut self, mask: &[bool], rows: usize, keep: impl Fn(usize, usize) -> bool) {
+        const STEP: usize = 16;
+        self.ends.clear();
+        self.columns.clear();
+        for row in 0..rows {
+            let mask = &mask[row * rows..][..rows];
+            // Most of a tree's mask is empty: skip it in steps.
+            for (step, part) in mask.chunks(STEP).enumerate() {
+                if part.iter().fold(false, |any, seen| any | *seen) {
+                    for (column, _) in part.iter().enumerate().filter(|(_, seen)| **seen) {
+                        let column = step * STEP + column;
+                        if keep(row, column) {
+                            self.columns.push(u32::try_from(column).unwrap_or(u32::MAX));
+                        }
+                    }
+                }
+            }
+            self.ends.push(self.columns.len());
+        }
+    }
+
+    /// Columns that `row` sees.
+    #[inline(always)]
+    pub(super) fn row(&self, row: usize) -> &[u32] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.columns[start..self.ends[row]]
+    }
+
+    /// Whether every row sees exactly the rows up to itself.
+    pub(super) fn is_chain(&self) -> bool {
+        let rows = self.ends.len();
+        self.columns.len() == rows * (rows + 1) / 2 && (0..rows).all(|row| self.is_triangular(row))
+    }
+
+    /// Whether every row sees itself and nothing after itself, as `ancestors` must.
+    pub(super) fn is_topological(&self) -> bool {
+        (0..self.ends.len()).all(|row| self.is_triangular(row))
+    }
+
+    fn is_triangular(&self, row: usize) -> bool {
+        self.row(row).last().is_some_and(|last| *last as usize == row)
+    }
+}

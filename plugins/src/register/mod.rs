@@ -1,0 +1,24 @@
+//! The kernels as custom operators of ONNX Runtime.
+//!
+//! A session with [`operator_domain`] takes these kernels although a model carries a function body for
+//! the same node; a session without it inlines the body.
+
+mod attention;
+mod conv;
+mod delta;
+mod tensors;
+mod update;
+
+use ort::operator::OperatorDomain;
+
+/// The `forkcast` domain with all kernels, for `SessionBuilder::with_operators`.
+///
+/// # Errors
+/// Fails when the ONNX Runtime library is missing or refuses an operator.
+pub fn operator_domain() -> ort::Result<OperatorDomain> {
+    OperatorDomain::new(crate::ops::DOMAIN)?
+        .add(attention::TreeAttention)?
+        .add(conv::TreeCausalConv)?
+        .add(delta::TreeDeltaRule)?
+        .add(update::DeltaBranchUpdate)
+}
