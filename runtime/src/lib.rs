@@ -4,4 +4,6 @@
 
 pub mod decode;
 pub mod sample;
+pub mod serve;
+pub mod text;
 pub mod tree;
