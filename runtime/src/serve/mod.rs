@@ -1,0 +1,3 @@
+//! `forkcast serve`: one model, one stream, behind the interface that OpenAI clients speak.
+
+pub mod api;
