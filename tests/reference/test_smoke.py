@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -21,6 +22,8 @@ import objectives
 import train_drafter
 from blocks import batches
 from drafter import Drafter, load_weights, make_config
+from make_corpus import make_doc, to_text
+from optim import Muon, split_params
 from packing import pack
 from sample_replies import sample
 from slow_drafter import SlowDrafter
@@ -196,8 +199,6 @@ def test_corpus_and_prompts_are_reproducible(tmp_path):
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen3.5"])
 def test_target_trains(kind):
-    from make_corpus import make_doc, to_text
-    from optim import Muon, split_params
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "tiny-qwen3")
     rng = random.Random(0)
     texts = [to_text(make_doc(rng, "abcde"[i % 5])) for i in range(12)]
@@ -223,5 +224,4 @@ def test_saved_drafters_name_their_dtype():
     for folder in MODELS.glob("tiny-*-*"):
         config = json.loads((folder / "config.json").read_text())
         expected = {"bfloat16": torch.bfloat16, "float32": torch.float32}[config["dtype"]]
-        from safetensors.torch import load_file
         assert {t.dtype for t in load_file(folder / "model.safetensors").values()} == {expected}
