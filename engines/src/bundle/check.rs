@@ -1,0 +1,96 @@
+//! Are the files of a bundle the files that were exported?
+
+use super::OpenError;
+use crate::manifest::{Manifest, OwnedFile, WeightFile};
+use memmap2::Mmap;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Largest safetensors header that is read.
+const MAX_HEADER: u64 = 100 << 20;
+/// Owned files up to this size are hashed at every start; larger ones (weights) by `verify --deep`.
+const HASH_UP_TO: u64 = 4 << 20;
+
+/// Checks every file that the manifest lists.
+pub(super) fn files(dir: &Path, manifest: &Manifest) -> Result<(), OpenError> {
+    for file in &manifest.files {
+        owned(dir, file)?;
+    }
+    for file in &manifest.weight_files {
+        referenced(dir, file)?;
+    }
+    Ok(())
+}
+
+fn size(path: &Path, expected: u64) -> Result<(), OpenError> {
+    let found = std::fs::metadata(path).map_err(|source| io(path, source))?.len();
+    if found != expected {
+        return Err(changed(path, "size changed", format!("{expected} bytes"), format!("{found} bytes")));
+    }
+    Ok(())
+}
+
+fn owned(dir: &Path, file: &OwnedFile) -> Result<(), OpenError> {
+    let path = dir.join(&file.name);
+    size(&path, file.bytes)?;
+    if file.bytes > HASH_UP_TO {
+        return Ok(());
+    }
+    let content = std::fs::read(&path).map_err(|source| io(&path, source))?;
+    compare(&path, "content changed", &file.sha256, &Sha256::digest(content))
+}
+
+fn referenced(dir: &Path, file: &WeightFile) -> Result<(), OpenError> {
+    let path = dir.join(&file.path);
+    size(&path, file.bytes)?;
+    let mut reader = File::open(&path).map_err(|source| io(&path, source))?;
+    let mut prefix = [0u8; 8];
+    reader.read_exact(&mut prefix).map_err(|source| io(&path, source))?;
+    let length = u64::from_le_bytes(prefix);
+    if length > MAX_HEADER.min(file.bytes) {
+        return Err(changed(&path, "header changed", file.header_sha256.clone(), format!("a length of {length}")));
+    }
+    let mut header = vec![0; length as usize];
+    reader.read_exact(&mut header).map_err(|source| io(&path, source))?;
+    let mut hash = Sha256::new();
+    hash.update(prefix);
+    hash.update(&header);
+    compare(&path, "header changed", &file.header_sha256, &hash.finalize())
+}
+
+fn compare(path: &Path, what: &'static str, expected: &str, digest: &[u8]) -> Result<(), OpenError> {
+    let found: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+    if found == expected { Ok(()) } else { Err(changed(path, what, expected.to_owned(), found)) }
+}
+
+fn changed(path: &Path, what: &'static str, expected: String, found: String) -> OpenError {
+    OpenError::Changed { path: path.to_path_buf(), what, expected, found }
+}
+
+fn io(path: &Path, source: std::io::Error) -> OpenError {
+    OpenError::Io { path: path.to_path_buf(), source }
+}
+
+/// Maps a file read-only.
+#[expect(unsafe_code, reason = "memory mapping")]
+pub(super) fn map(path: &Path) -> Result<Mmap, OpenError> {
+    let file = File::open(path).map_err(|source| io(path, source))?;
+    // SAFETY: the mapping is read-only and private. A file that another process truncates while it is mapped can
+    // raise SIGBUS; weights are read-only by contract, and their size was just checked.
+    unsafe { Mmap::map(&file) }.map_err(|source| io(path, source))
+}
+
+/// What a folder that is no bundle seems to be.
+pub(super) fn describe(path: &Path) -> String {
+    let Ok(meta) = std::fs::metadata(path) else { return "it does not exist".to_owned() };
+    if !meta.is_dir() {
+        return "it is a file".to_owned();
+    }
+    let Ok(text) = std::fs::read_to_string(path.join("config.json")) else { return "no manifest.json".to_owned() };
+    if text.contains("dflash_config") || text.contains("DFlashDraftModel") {
+        return "this is a drafter checkpoint; it drafts for a target and is no model by itself".to_owned();
+    }
+    "this is a checkpoint that was not exported".to_owned()
+}
