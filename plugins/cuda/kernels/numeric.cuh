@@ -5,20 +5,20 @@
 
 namespace forkcast {
 
-__device__ __forceinline__ float to_float(float x) { return x; }
+__host__ __device__ __forceinline__ float to_float(float x) { return x; }
 
 #if defined(__CUDACC__)
-__device__ __forceinline__ float to_float(bf16 x) { return __bfloat162float(x); }
-__device__ __forceinline__ float to_float(f16 x) { return __half2float(x); }
-__device__ __forceinline__ void store_float(bf16* out, float x) { *out = __float2bfloat16_rn(x); }
-__device__ __forceinline__ void store_float(f16* out, float x) { *out = __float2half_rn(x); }
+__host__ __device__ __forceinline__ float to_float(bf16 x) { return __bfloat162float(x); }
+__host__ __device__ __forceinline__ float to_float(f16 x) { return __half2float(x); }
+__host__ __device__ __forceinline__ void store_float(bf16* out, float x) { *out = __float2bfloat16_rn(x); }
+__host__ __device__ __forceinline__ void store_float(f16* out, float x) { *out = __float2half_rn(x); }
 #else
 inline float to_float(bf16 x) { return host::widen(x); }
 inline float to_float(f16 x) { return host::widen(x); }
 inline void store_float(bf16* out, float x) { *out = host::narrow_bf16(x); }
 inline void store_float(f16* out, float x) { *out = host::narrow_f16(x); }
 #endif
-__device__ __forceinline__ void store_float(float* out, float x) { *out = x; }
+__host__ __device__ __forceinline__ void store_float(float* out, float x) { *out = x; }
 
 /// `W` neighbouring elements read or written as one access of at most 16 bytes a piece.
 template <class T, int W>
