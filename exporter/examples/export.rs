@@ -5,7 +5,11 @@ use forkcast_exporter::{ExportOptions, export};
 
 fn main() -> std::process::ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
-    let copy_weights = args.iter().position(|a| a == "--copy").map(|i| args.remove(i)).is_some();
+    let copy_weights = args
+        .iter()
+        .position(|a| a == "--copy")
+        .map(|i| args.remove(i))
+        .is_some();
     let weights_from = args.iter().position(|a| a == "--from").map(|i| {
         args.remove(i);
         args.remove(i).into()
@@ -28,7 +32,10 @@ fn main() -> std::process::ExitCode {
     let start = std::time::Instant::now();
     let result = export(&options, &mut |_| {});
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find(|l| l.starts_with("VmHWM")).unwrap_or_default();
+    let peak = status
+        .lines()
+        .find(|l| l.starts_with("VmHWM"))
+        .unwrap_or_default();
     match result {
         Ok(s) => {
             println!(

@@ -18,7 +18,10 @@ fn main() -> std::process::ExitCode {
             std::process::ExitCode::SUCCESS
         }
         _ => {
-            eprintln!("usage: sparse_checkpoint NAME DIR, NAME one of {:?}", sparse::NAMES);
+            eprintln!(
+                "usage: sparse_checkpoint NAME DIR, NAME one of {:?}",
+                sparse::NAMES
+            );
             std::process::ExitCode::from(2)
         }
     }

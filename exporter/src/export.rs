@@ -8,7 +8,7 @@ use crate::output::{self, Staging};
 use crate::weights::{Store, hash_file};
 use crate::{ExportError, text};
 use forkcast_engines::manifest::{
-    self, Dtype, Drafter, Graph, Layer, Manifest, OwnedFile, Target, WeightFile,
+    self, Drafter, Dtype, Graph, Layer, Manifest, OwnedFile, Target, WeightFile,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -79,10 +79,7 @@ struct Draft {
 ///
 /// # Errors
 /// See [`ExportError`]. Nothing is left behind when it fails; an existing bundle then stays as it was.
-pub fn export(
-    options: &ExportOptions,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Summary, ExportError> {
+pub fn export(options: &ExportOptions, progress: &mut dyn FnMut(Progress)) -> Result<Summary, ExportError> {
     output::check(&options.out)?;
     let other = options.weights_from.as_deref().map(read_other).transpose()?;
     let cache = HubCache::from_env();
@@ -240,7 +237,10 @@ fn weight_files(
         let dir = output::reference(&options.out, &store.checkpoint().dir)?;
         for (shard, name) in store.referenced() {
             let shard = &store.checkpoint().shards[shard];
-            let below = shard.path.strip_prefix(&store.checkpoint().dir).unwrap_or(&shard.path);
+            let below = shard
+                .path
+                .strip_prefix(&store.checkpoint().dir)
+                .unwrap_or(&shard.path);
             let sha256 = if options.hash_weights {
                 progress(Progress::Step("hash"));
                 Some(hash_file(&shard.path)?)

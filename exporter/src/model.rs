@@ -73,9 +73,7 @@ pub(crate) fn prefix(checkpoint: &Checkpoint) -> Result<&'static str, ExportErro
             "these are a drafter's weights, not a target's",
         )
         .with_hint("pass it as --drafter")),
-        None => checkpoint
-            .require("model.embed_tokens.weight")
-            .map(|_| "model."),
+        None => checkpoint.require("model.embed_tokens.weight").map(|_| "model."),
     }
 }
 
@@ -112,7 +110,9 @@ fn mode_embedding(
     checkpoint: &Checkpoint,
     dtype: Dtype,
 ) -> Result<(Option<Placed>, usize), ExportError> {
-    let name = ["mode_embed", "mode_embed.weight"].into_iter().find(|n| store.has(n));
+    let name = ["mode_embed", "mode_embed.weight"]
+        .into_iter()
+        .find(|n| store.has(n));
     let Some(name) = name else {
         return match config.modes {
             None | Some(1) => Ok((None, 1)),

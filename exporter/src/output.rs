@@ -73,10 +73,7 @@ impl Staging {
             }),
             Err(source) => {
                 made.iter().rev().for_each(|p| drop(fs::remove_dir(p)));
-                Err(ExportError::Write {
-                    path: parent,
-                    source,
-                })
+                Err(ExportError::Write { path: parent, source })
             }
         }
     }

@@ -86,13 +86,7 @@ fn truncated(path: &Path, reason: String) -> ExportError {
     ExportError::file(path, reason).with_hint("the file is cut short: fetch it again")
 }
 
-fn entry(
-    path: &Path,
-    name: String,
-    info: &TensorInfo,
-    data: u64,
-    bytes: u64,
-) -> Result<Entry, ExportError> {
+fn entry(path: &Path, name: String, info: &TensorInfo, data: u64, bytes: u64) -> Result<Entry, ExportError> {
     let refuse = |reason: String| ExportError::tensor(path, &name, reason);
     let (start, end) = (info.data_offsets.0 as u64, info.data_offsets.1 as u64);
     if end < start {

@@ -20,7 +20,11 @@ impl HubCache {
     /// `XDG_CACHE_HOME/huggingface/hub`, else `~/.cache/huggingface/hub`.
     #[must_use]
     pub fn from_env() -> Self {
-        let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let var = |name: &str| {
+            std::env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(PathBuf::from)
+        };
         let root = var("HF_HUB_CACHE")
             .or_else(|| var("HF_HOME").map(|p| p.join("hub")))
             .or_else(|| var("XDG_CACHE_HOME").map(|p| p.join("huggingface/hub")))
@@ -42,9 +46,8 @@ impl HubCache {
             return Err(ExportError::file(path, "is a file; a checkpoint is a folder"));
         }
         let Some((org, name)) = split_id(model) else {
-            return Err(
-                ExportError::file(path, "no such folder").with_hint("give a folder or a hub id such as ORG/NAME")
-            );
+            return Err(ExportError::file(path, "no such folder")
+                .with_hint("give a folder or a hub id such as ORG/NAME"));
         };
         self.snapshot(model, org, name)
     }

@@ -65,10 +65,7 @@ impl Checkpoint {
         if index_path.exists() {
             let map = index::read(&index_path)?;
             checkpoint.index = Some(index_path.clone());
-            let missing: Vec<&str> = map
-                .files()
-                .filter(|f| !dir.join(f).is_file())
-                .collect();
+            let missing: Vec<&str> = map.files().filter(|f| !dir.join(f).is_file()).collect();
             if !missing.is_empty() {
                 return Err(ExportError::file(
                     &index_path,
@@ -83,11 +80,10 @@ impl Checkpoint {
         } else if single.exists() {
             checkpoint.add(&single)?;
         } else {
-            return Err(ExportError::file(
-                dir,
-                format!("neither {INDEX} nor {SINGLE} is in this folder"),
-            )
-            .with_hint("give the folder of a Hugging Face checkpoint with safetensors weights"));
+            return Err(
+                ExportError::file(dir, format!("neither {INDEX} nor {SINGLE} is in this folder"))
+                    .with_hint("give the folder of a Hugging Face checkpoint with safetensors weights"),
+            );
         }
         Ok(checkpoint)
     }

@@ -55,7 +55,12 @@ pub(super) fn is_drafter(top: &Fields) -> Result<bool, ExportError> {
         .unwrap_or_default()
         .iter()
         .any(|a| a.contains("Draft"));
-    let keys = ["dflash_config", "mfd_config", "target_layer_ids", "num_target_layers"];
+    let keys = [
+        "dflash_config",
+        "mfd_config",
+        "target_layer_ids",
+        "num_target_layers",
+    ];
     Ok(named || keys.iter().any(|k| top.get(k).is_some()))
 }
 
@@ -64,18 +69,27 @@ impl DrafterConfig {
     pub(crate) fn read(top: &Fields) -> Result<Self, ExportError> {
         if !is_drafter(top)? {
             return Err(top
-                .error("dflash_config", "is missing: this is a target, not a drafter of the DFlash family")
+                .error(
+                    "dflash_config",
+                    "is missing: this is a target, not a drafter of the DFlash family",
+                )
                 .with_hint("pass a drafter made for the target as --drafter"));
         }
         match top.text("model_type")? {
             None | Some("qwen3") => {}
             Some(other) => {
-                return Err(top.error("model_type", format!("{other:?} is not supported for drafters, only \"qwen3\"")));
+                return Err(top.error(
+                    "model_type",
+                    format!("{other:?} is not supported for drafters, only \"qwen3\""),
+                ));
             }
         }
         for name in top.texts("architectures")?.unwrap_or_default() {
             if !name.contains("Draft") {
-                return Err(top.error("architectures", format!("{name:?} is no drafter of the DFlash family")));
+                return Err(top.error(
+                    "architectures",
+                    format!("{name:?} is no drafter of the DFlash family"),
+                ));
             }
         }
         let own = top.object("dflash_config")?;
@@ -164,7 +178,10 @@ fn layers(top: &Fields, causal: Option<bool>) -> Result<Vec<DraftLayer>, ExportE
         return Ok(vec![layer; count]);
     };
     if names.len() != count {
-        return Err(top.error("layer_types", format!("{} entries for {count} layers", names.len())));
+        return Err(top.error(
+            "layer_types",
+            format!("{} entries for {count} layers", names.len()),
+        ));
     }
     names
         .into_iter()

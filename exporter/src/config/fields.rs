@@ -154,10 +154,7 @@ impl Fields {
         let wrong = || self.error(field, "is neither a token id nor a list of them");
         match self.get(field) {
             None => Ok(Vec::new()),
-            Some(Value::Array(items)) => items
-                .iter()
-                .map(|v| id(v).ok_or_else(wrong))
-                .collect(),
+            Some(Value::Array(items)) => items.iter().map(|v| id(v).ok_or_else(wrong)).collect(),
             Some(value) => Ok(vec![id(value).ok_or_else(wrong)?]),
         }
     }

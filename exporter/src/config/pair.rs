@@ -24,7 +24,10 @@ pub(crate) fn check_pair(target: &TargetConfig, drafter: &DrafterConfig) -> Resu
     if drafter.mask_id >= target.vocab {
         return Err(fields.error(
             "mask_token_id",
-            format!("{} is outside the vocabulary of {}", drafter.mask_id, target.vocab),
+            format!(
+                "{} is outside the vocabulary of {}",
+                drafter.mask_id, target.vocab
+            ),
         ));
     }
     let taps = drafter.taps(layers);
@@ -34,7 +37,10 @@ pub(crate) fn check_pair(target: &TargetConfig, drafter: &DrafterConfig) -> Resu
     if let Some(id) = taps.iter().find(|id| **id >= layers) {
         return Err(fields.error(
             "target_layer_ids",
-            format!("layer {id} is outside the target's {layers} layers (0..={})", layers - 1),
+            format!(
+                "layer {id} is outside the target's {layers} layers (0..={})",
+                layers - 1
+            ),
         ));
     }
     Ok(taps)

@@ -23,7 +23,12 @@ impl Rope {
             }
         }
         let lookup = |name: &str| -> Result<Option<f64>, ExportError> {
-            match parameters.as_ref().map(|p| p.positive(name)).transpose()?.flatten() {
+            match parameters
+                .as_ref()
+                .map(|p| p.positive(name))
+                .transpose()?
+                .flatten()
+            {
                 Some(value) => Ok(Some(value)),
                 None => fields.positive(name),
             }

@@ -101,7 +101,10 @@ fn family(top: &Fields, fields: &Fields) -> Result<Family, ExportError> {
             "qwen3" => Family::Qwen3,
             "qwen3_5" | "qwen3_5_text" => Family::Qwen35,
             moe if moe.contains("moe") => {
-                return Err(object.error("model_type", format!("{moe:?}: mixture-of-experts models are not supported")));
+                return Err(object.error(
+                    "model_type",
+                    format!("{moe:?}: mixture-of-experts models are not supported"),
+                ));
             }
             other => {
                 return Err(object
@@ -128,7 +131,10 @@ fn family(top: &Fields, fields: &Fields) -> Result<Family, ExportError> {
     };
     for name in top.texts("architectures")?.unwrap_or_default() {
         if !known.contains(&name) {
-            return Err(top.error("architectures", format!("{name:?} is not supported, only {known:?}")));
+            return Err(top.error(
+                "architectures",
+                format!("{name:?} is not supported, only {known:?}"),
+            ));
         }
     }
     Ok(family)

@@ -31,8 +31,16 @@ pub(crate) fn commit(config: &TargetConfig, dtype: Dtype) -> Option<Built> {
         net.activation(&format!("conv.{i}"), &conv);
         net.activation(&format!("conv_in.{i}"), &[Symbol("N"), Fixed(d.channels())]);
         let rows = |heads, dim| [Symbol("N"), Fixed(heads), Fixed(dim)];
-        net.input(&format!("dk.{i}"), ElementType::F32, &rows(d.key_heads, d.key_dim));
-        net.input(&format!("du.{i}"), ElementType::F32, &rows(d.value_heads, d.value_dim));
+        net.input(
+            &format!("dk.{i}"),
+            ElementType::F32,
+            &rows(d.key_heads, d.key_dim),
+        );
+        net.input(
+            &format!("du.{i}"),
+            ElementType::F32,
+            &rows(d.value_heads, d.value_dim),
+        );
         net.input(
             &format!("dg.{i}"),
             ElementType::F32,

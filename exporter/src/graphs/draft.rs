@@ -86,7 +86,11 @@ pub(crate) fn draft(
     let x = without_anchors(&mut net, &x, [modes, block, h]);
     let w = norm_weight(&mut net, store, "norm.weight", h, false)?;
     net.norm_named(&x, &w, config.eps, "hidden");
-    net.output("hidden", ElementType::F32, &[Fixed(modes * (block - 1)), Fixed(h)]);
+    net.output(
+        "hidden",
+        ElementType::F32,
+        &[Fixed(modes * (block - 1)), Fixed(h)],
+    );
     Ok(net.finish())
 }
 

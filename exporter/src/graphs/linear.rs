@@ -77,7 +77,11 @@ pub(super) fn norm_weight(
     width: usize,
     add_one: bool,
 ) -> Result<String, ExportError> {
-    let transform = if add_one { Transform::AddOne } else { Transform::None };
+    let transform = if add_one {
+        Transform::AddOne
+    } else {
+        Transform::None
+    };
     let placed = store.place(name, &[width], Dtype::F32, transform)?;
     Ok(net.weight(name, &placed))
 }

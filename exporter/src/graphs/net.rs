@@ -248,8 +248,12 @@ impl Net {
 
     /// RMS norm over the last axis of float32 `x`, called `name`.
     pub(super) fn norm_f32_named(&mut self, x: &str, scale: &str, eps: f32, name: &str) {
-        self.b
-            .named("RMSNormalization", &[x, scale], &[name], vec![attr_f("epsilon", eps)]);
+        self.b.named(
+            "RMSNormalization",
+            &[x, scale],
+            &[name],
+            vec![attr_f("epsilon", eps)],
+        );
     }
 
     /// RMS norm over the last axis; computed in float32, result of the activations' type.

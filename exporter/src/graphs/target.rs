@@ -1,10 +1,10 @@
 //! `target.onnx`: row embeddings to final hidden states, taps, and what a commit needs.
 
+use super::Built;
 use super::attention::AttentionLayer;
 use super::deltanet::DeltaNetLayer;
 use super::linear::{mlp, norm_weight};
 use super::net::{Net, RopeTables};
-use super::Built;
 use crate::ExportError;
 use crate::config::{LayerKind, TargetConfig};
 use crate::weights::Store;
@@ -58,7 +58,14 @@ pub(crate) fn target(
         let name = format!("{prefix}post_attention_layernorm.weight");
         let w = norm_weight(&mut net, store, &name, config.hidden, add_one)?;
         let n = net.norm(&x, &w, config.eps);
-        x = mlp(&mut net, store, &prefix, &x, &n, [config.hidden, config.intermediate])?;
+        x = mlp(
+            &mut net,
+            store,
+            &prefix,
+            &x,
+            &n,
+            [config.hidden, config.intermediate],
+        )?;
         outputs[i].clone_from(&x);
     }
     let w = norm_weight(&mut net, store, "norm.weight", config.hidden, add_one)?;

@@ -2,7 +2,6 @@
 
 use super::Transform;
 use forkcast_engines::manifest::Dtype;
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 /// Numbers converted at a time.
@@ -25,8 +24,8 @@ impl Converter {
         to: Dtype,
         output: &mut Vec<u8>,
     ) -> Result<(), f32> {
-        output.clear();
         if from == to && transform == Transform::None {
+            output.clear();
             output.extend_from_slice(input);
             return Ok(());
         }
@@ -35,45 +34,47 @@ impl Converter {
             Transform::None => {}
             Transform::AddOne => self.wide.iter_mut().for_each(|v| *v += 1.0),
             // Through float64: the result is then correctly rounded on every machine.
-            Transform::NegExp => self.wide.iter_mut().for_each(|v| *v = -f64::from(*v).exp() as f32),
+            Transform::NegExp => self
+                .wide
+                .iter_mut()
+                .for_each(|v| *v = -f64::from(*v).exp() as f32),
         }
         match to {
-            Dtype::F32 => output.extend(self.wide.iter().flat_map(|v| v.to_le_bytes())),
-            Dtype::Bf16 => output.extend(self.wide.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes())),
+            Dtype::F32 => store(&self.wide, output, f32::to_le_bytes),
+            Dtype::Bf16 => store(&self.wide, output, |v| bf16::from_f32(v).to_le_bytes()),
             Dtype::F16 => {
-                if let Some(lost) = self.wide.iter().find(|v| v.is_finite() && f16::from_f32(**v).is_infinite())
-                {
+                let lost = |v: &&f32| v.is_finite() && f16::from_f32(**v).is_infinite();
+                if let Some(lost) = self.wide.iter().find(lost) {
                     return Err(*lost);
                 }
-                output.extend(self.wide.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()));
+                store(&self.wide, output, |v| f16::from_f32(v).to_le_bytes());
             }
         }
         Ok(())
     }
 
     fn widen(&mut self, input: &[u8], from: Dtype) {
-        self.wide.clear();
         match from {
-            Dtype::F32 => self
-                .wide
-                .extend(input.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b))),
-            Dtype::Bf16 => self.wide.extend(
-                input
-                    .as_chunks::<2>()
-                    .0
-                    .iter()
-                    .map(|b| bf16::from_le_bytes(*b).to_f32()),
-            ),
-            Dtype::F16 => {
-                let narrow: Vec<f16> = input
-                    .as_chunks::<2>()
-                    .0
-                    .iter()
-                    .map(|b| f16::from_le_bytes(*b))
-                    .collect();
-                self.wide.resize(narrow.len(), 0.0);
-                narrow.convert_to_f32_slice(&mut self.wide);
-            }
+            Dtype::F32 => load(input, &mut self.wide, f32::from_le_bytes),
+            Dtype::Bf16 => load(input, &mut self.wide, |b| bf16::from_le_bytes(b).to_f32()),
+            Dtype::F16 => load(input, &mut self.wide, |b| f16::from_le_bytes(b).to_f32()),
         }
+    }
+}
+
+/// Reads numbers of `N` bytes each; a plain loop over slices, so that it becomes vector code.
+fn load<const N: usize>(input: &[u8], wide: &mut Vec<f32>, read: impl Fn([u8; N]) -> f32) {
+    let numbers = input.as_chunks::<N>().0;
+    wide.resize(numbers.len(), 0.0);
+    for (v, b) in wide.iter_mut().zip(numbers) {
+        *v = read(*b);
+    }
+}
+
+/// Writes numbers of `N` bytes each.
+fn store<const N: usize>(wide: &[f32], output: &mut Vec<u8>, write: impl Fn(f32) -> [u8; N]) {
+    output.resize(wide.len() * N, 0);
+    for (b, v) in output.as_chunks_mut::<N>().0.iter_mut().zip(wide) {
+        *b = write(*v);
     }
 }

@@ -34,7 +34,7 @@ impl Transform {
     }
 }
 
-/// Rows per alignment of an owned tensor: vector loads for small ones, pages for large ones.
+/// First place for an owned tensor at or after `offset`: vector loads for small ones, pages for large ones.
 fn align(offset: u64, length: u64) -> u64 {
     let unit: u64 = if length >= 1 << 20 { 4096 } else { 64 };
     offset.next_multiple_of(unit)

@@ -138,7 +138,10 @@ impl<'a> Store<'a> {
             return Err(ExportError::tensor(
                 self.checkpoint.path_of(stored),
                 &full,
-                format!("shape {:?}, but the configuration asks for {shape:?}", stored.entry.shape),
+                format!(
+                    "shape {:?}, but the configuration asks for {shape:?}",
+                    stored.entry.shape
+                ),
             ));
         }
         self.used.insert(full);
@@ -204,7 +207,10 @@ impl<'a> Store<'a> {
         let data = self.own(sources, vec![rows, cols], dtype, Transform::None);
         let placed = Placed {
             data,
-            parts: names.into_iter().zip(parts.iter().map(|(_, rows)| *rows)).collect(),
+            parts: names
+                .into_iter()
+                .zip(parts.iter().map(|(_, rows)| *rows))
+                .collect(),
             transform: "stack",
         };
         self.cache.insert(key, placed.clone());

@@ -35,7 +35,9 @@ impl Owned {
 
     /// Appends bytes.
     pub(crate) fn append(&mut self, data: &[u8]) -> Result<(), ExportError> {
-        self.file.write_all(data).map_err(ExportError::write(&self.path))?;
+        self.file
+            .write_all(data)
+            .map_err(ExportError::write(&self.path))?;
         self.hash.update(data);
         self.bytes += data.len() as u64;
         Ok(())

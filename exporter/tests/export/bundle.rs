@@ -60,14 +60,26 @@ fn weights_that_fit_stay_where_they_are() {
     assert!(!pair.out().join("target.00.safetensors").exists());
     assert_eq!(m.embedding.file, "target.00.safetensors");
     // Norms are folded and gates stay float32: that is all the bundle owns of the target's weights.
-    let owned = m.files.iter().find(|f| f.name == "target.weights").expect("folded weights");
+    let owned = m
+        .files
+        .iter()
+        .find(|f| f.name == "target.weights")
+        .expect("folded weights");
     assert!(owned.bytes < 8192, "{}", owned.bytes);
     let target = &m.graphs["target"].initializers;
-    let one = |name: &str| target.iter().find(|i| i.name == name).unwrap_or_else(|| panic!("{name}"));
+    let one = |name: &str| {
+        target
+            .iter()
+            .find(|i| i.name == name)
+            .unwrap_or_else(|| panic!("{name}"))
+    };
     assert_eq!(one("layers.0.input_layernorm.weight").transform, "add-one");
     assert_eq!(one("layers.0.linear_attn.A_log").transform, "neg-exp");
     assert_eq!(one("layers.0.linear_attn.norm.weight").transform, "none");
-    assert_eq!(one("layers.0.mlp.gate_proj.weight").data.file, "target.00.safetensors");
+    assert_eq!(
+        one("layers.0.mlp.gate_proj.weight").data.file,
+        "target.00.safetensors"
+    );
 }
 
 #[test]
@@ -83,11 +95,17 @@ fn copied_bundles_stack_projections_and_need_no_checkpoint() {
         found.unwrap_or_else(|| panic!("{name}")).clone()
     };
     let stack = find("draft", "layers.0.self_attn.qkv_proj.weight");
-    assert_eq!((stack.transform.as_str(), stack.data.shape.as_slice()), ("stack", &[64, 16][..]));
+    assert_eq!(
+        (stack.transform.as_str(), stack.data.shape.as_slice()),
+        ("stack", &[64, 16][..])
+    );
     // The context's k and v are the tail of the block's q, k and v: the same bytes.
     let tail = find("context", "layers.0.self_attn.kv_proj.weight");
     assert_eq!(tail.data.shape, [32, 16]);
-    assert_eq!(tail.data.offset + tail.data.length, stack.data.offset + stack.data.length);
+    assert_eq!(
+        tail.data.offset + tail.data.length,
+        stack.data.offset + stack.data.length
+    );
     assert_eq!(tail.source, stack.source[1..]);
     for i in m.graphs.values().flat_map(|g| &g.initializers) {
         assert_eq!(i.data.offset % 4, 0, "{}", i.name);
@@ -119,13 +137,19 @@ fn an_old_bundle_is_replaced_and_anything_else_is_not() {
     pair.export().expect("exports again");
     assert!(!pair.out().join("stray").exists());
     assert_eq!(listing(pair.root()), ["bundle", "drafter", "target"]);
-    let mode = std::fs::metadata(pair.out()).expect("bundle").permissions().mode();
+    let mode = std::fs::metadata(pair.out())
+        .expect("bundle")
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o700, 0o700);
 
     std::fs::remove_file(pair.out().join(manifest::FILE_NAME)).expect("removes");
     let before = contents(&pair.out());
     let text = pair.refused();
-    assert!(text.contains("exists and is not a forkcast bundle\nhint: name a new folder"), "{text}");
+    assert!(
+        text.contains("exists and is not a forkcast bundle\nhint: name a new folder"),
+        "{text}"
+    );
     assert!(contents(&pair.out()) == before);
 }
 
@@ -178,7 +202,11 @@ fn equal_files_of_another_bundle_are_linked() {
     options.weights_from = Some(pair.out());
     pair.write_drafter(&pair.drafter_specs(4));
     let summary = export(&options, &mut |_| {}).expect("exports");
-    assert!(summary.linked.contains(&"target.weights".to_owned()), "{:?}", summary.linked);
+    assert!(
+        summary.linked.contains(&"target.weights".to_owned()),
+        "{:?}",
+        summary.linked
+    );
     assert!(!summary.linked.contains(&"drafter.weights".to_owned()));
     let inode = |dir: &Path| std::fs::metadata(dir.join("target.weights")).expect("file").ino();
     assert_eq!(inode(&pair.out()), inode(&options.out));
@@ -188,7 +216,10 @@ fn equal_files_of_another_bundle_are_linked() {
         export(&options, &mut |_| {}).expect("exports");
         contents(&options.out)
     };
-    assert!(contents(&pair.root().join("second")) == alone, "linking changes no byte");
+    assert!(
+        contents(&pair.root().join("second")) == alone,
+        "linking changes no byte"
+    );
     // A file that no longer is what its manifest says is not linked.
     std::fs::write(pair.out().join("target.weights"), vec![0; 10]).expect("writes");
     options.out = pair.root().join("fourth");
@@ -201,8 +232,14 @@ fn equal_files_of_another_bundle_are_linked() {
 fn stop_ids_are_united() {
     let pair = Pair::hybrid();
     let put = |name: &str, text: String| std::fs::write(pair.target().join(name), text).expect("writes");
-    put("generation_config.json", json!({"eos_token_id": [29, 30]}).to_string());
-    put("tokenizer_config.json", json!({"eos_token": {"content": "<end>"}}).to_string());
+    put(
+        "generation_config.json",
+        json!({"eos_token_id": [29, 30]}).to_string(),
+    );
+    put(
+        "tokenizer_config.json",
+        json!({"eos_token": {"content": "<end>"}}).to_string(),
+    );
     put(
         "tokenizer.json",
         json!({"added_tokens": [{"id": 28, "content": "<end>"}], "model": {}}).to_string(),
@@ -229,7 +266,10 @@ fn a_target_alone_has_taps_only_where_asked() {
     assert_eq!((m.taps.len(), m.drafter), (0, None));
     assert_eq!(m.graphs.keys().collect::<Vec<_>>(), ["commit", "head", "target"]);
     options.taps = Some(vec![3, 1]);
-    assert_eq!(export(&options, &mut |_| {}).expect("exports").manifest.taps, [3, 1]);
+    assert_eq!(
+        export(&options, &mut |_| {}).expect("exports").manifest.taps,
+        [3, 1]
+    );
 }
 
 #[test]

@@ -72,9 +72,10 @@ pub(crate) fn write_filled(path: &Path, specs: &[Spec]) {
     let mut file = BufWriter::new(File::create(path).expect("creates"));
     file.write_all(&header(specs)).expect("writes");
     for s in specs {
-        let mut x = s.name.bytes().fold(17_u32, |h, b| {
-            h.wrapping_mul(31).wrapping_add(u32::from(b))
-        });
+        let mut x = s
+            .name
+            .bytes()
+            .fold(17_u32, |h, b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
         for _ in 0..s.elements() {
             x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let v = (x >> 8) as f32 / (1 << 24) as f32 * 0.2 - 0.1;
@@ -128,14 +129,22 @@ fn size(config: &Value, field: &str) -> usize {
 }
 
 /// Attention, MLP and norms that targets and drafters share.
-fn layer(config: &Value, prefix: &str, dtype: &'static str, gates: usize, attention: bool, out: &mut Vec<Spec>) {
+fn layer(
+    config: &Value,
+    prefix: &str,
+    dtype: &'static str,
+    gates: usize,
+    attention: bool,
+    out: &mut Vec<Spec>,
+) {
     let (h, i) = (size(config, "hidden_size"), size(config, "intermediate_size"));
     let d = size(config, "head_dim");
     let (q, kv) = (
         size(config, "num_attention_heads") * d,
         size(config, "num_key_value_heads") * d,
     );
-    let mut add = |name: &str, shape: &[usize]| out.push(Spec::new(format!("{prefix}{name}.weight"), dtype, shape));
+    let mut add =
+        |name: &str, shape: &[usize]| out.push(Spec::new(format!("{prefix}{name}.weight"), dtype, shape));
     add("input_layernorm", &[h]);
     add("post_attention_layernorm", &[h]);
     add("mlp.gate_proj", &[i, h]);

@@ -21,7 +21,10 @@ fn published_shapes_have_the_published_sizes() {
     assert_eq!((target.len(), total(&target)), (398, 8_044_936_192));
     let elements = |name| {
         let specs = sparse::specs(name);
-        (specs.len(), specs.iter().map(|s| s.elements() as u64).sum::<u64>())
+        (
+            specs.len(),
+            specs.iter().map(|s| s.elements() as u64).sum::<u64>(),
+        )
     };
     assert_eq!(elements("qwen3-4b-mdraft"), (58, 537_427_200));
     assert_eq!(elements("qwen3.5-4b-dflash"), (69, 634_425_856));
@@ -45,13 +48,20 @@ fn published_shapes_export_in_little_memory() {
             .output()
             .expect("runs");
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let peak = text
             .lines()
             .find_map(|l| l.strip_prefix("peak_kb "))
             .and_then(|n| n.parse::<u64>().ok())
             .expect("the child reports its peak");
-        let seconds = text.lines().find_map(|l| l.strip_prefix("seconds ")).unwrap_or("?");
+        let seconds = text
+            .lines()
+            .find_map(|l| l.strip_prefix("seconds "))
+            .unwrap_or("?");
         println!("{target} + {drafter}: {seconds} s, peak {} MB", peak / 1024);
         assert!(peak < LIMIT_KB, "{target} + {drafter}: peak of {peak} kB");
     }

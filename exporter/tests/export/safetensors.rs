@@ -22,30 +22,73 @@ fn raw(pair: &Pair, object: &str, data: usize) {
 fn hostile_headers() {
     let pair = Pair::hybrid();
     let cases = [
-        (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#, 12,
-            "tensor b: its bytes overlap those of a"),
-        (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}}"#, 24,
-            "tensor b: 8 bytes before it belong to no tensor"),
-        (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, 4,
-            "tensor a: data offsets [0, 8] reach beyond the file"),
-        (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, 16,
-            "8 bytes after the last tensor belong to no tensor"),
-        (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, 8,
-            "tensor a: data offsets [8, 0] run backwards"),
-        (r#"{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#, 8,
-            "tensor a: 8 bytes do not hold [3] numbers of type F32"),
-        (r#"{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}"#, 0,
-            "tensor a: shape [0] holds no element"),
-        (r#"{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}}"#, 8,
-            "tensor a: shape [4294967296, 4294967296] overflows"),
-        (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[18446744073709551608,18446744073709551615]}}"#, 8, "tensor a: "),
-        (r#"{"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}}"#, 8, "header: tensor a: unknown variant `Q4`"),
-        (r#"{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}"#, 8, "header: tensor a: invalid value"),
-        (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, 8,
-            "header: tensor a is listed twice"),
+        (
+            r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#,
+            12,
+            "tensor b: its bytes overlap those of a",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}}"#,
+            24,
+            "tensor b: 8 bytes before it belong to no tensor",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#,
+            4,
+            "tensor a: data offsets [0, 8] reach beyond the file",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#,
+            16,
+            "8 bytes after the last tensor belong to no tensor",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#,
+            8,
+            "tensor a: data offsets [8, 0] run backwards",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#,
+            8,
+            "tensor a: 8 bytes do not hold [3] numbers of type F32",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}"#,
+            0,
+            "tensor a: shape [0] holds no element",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}}"#,
+            8,
+            "tensor a: shape [4294967296, 4294967296] overflows",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[18446744073709551608,18446744073709551615]}}"#,
+            8,
+            "tensor a: ",
+        ),
+        (
+            r#"{"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}}"#,
+            8,
+            "header: tensor a: unknown variant `Q4`",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}"#,
+            8,
+            "header: tensor a: invalid value",
+        ),
+        (
+            r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#,
+            8,
+            "header: tensor a is listed twice",
+        ),
         ("{", 0, "header: EOF"),
         ("[]", 0, "header: invalid type"),
-        ("{}", 0, "tensor model.embed_tokens.weight: the model needs it, but the file does not hold it"),
+        (
+            "{}",
+            0,
+            "tensor model.embed_tokens.weight: the model needs it, but the file does not hold it",
+        ),
     ];
     for (object, data, expected) in cases {
         raw(&pair, object, data);
@@ -58,16 +101,28 @@ fn headers_beyond_the_file_or_the_limit() {
     let pair = Pair::hybrid();
     let path = pair.target().join("model.safetensors");
     for (bytes, expected) in [
-        (vec![], "0 bytes are no safetensors file\nhint: the file is cut short"),
+        (
+            vec![],
+            "0 bytes are no safetensors file\nhint: the file is cut short",
+        ),
         (vec![1; 7], "7 bytes are no safetensors file"),
-        (1000_u64.to_le_bytes().to_vec(), "header of 1000 bytes reaches beyond the file of 8 bytes"),
-        (u64::MAX.to_le_bytes().to_vec(), "header of 18446744073709551615 bytes, more than the 100000000"),
+        (
+            1000_u64.to_le_bytes().to_vec(),
+            "header of 1000 bytes reaches beyond the file of 8 bytes",
+        ),
+        (
+            u64::MAX.to_le_bytes().to_vec(),
+            "header of 18446744073709551615 bytes, more than the 100000000",
+        ),
     ] {
         std::fs::write(&path, bytes).expect("writes");
         has(&pair.refused(), expected);
     }
     std::fs::remove_file(&path).expect("removes");
-    has(&pair.refused(), "neither model.safetensors.index.json nor model.safetensors is in this folder");
+    has(
+        &pair.refused(),
+        "neither model.safetensors.index.json nor model.safetensors is in this folder",
+    );
 }
 
 #[test]
@@ -75,7 +130,10 @@ fn truncated_weights() {
     let pair = Pair::hybrid();
     let path = pair.target().join("model.safetensors");
     let size = std::fs::metadata(&path).expect("file").len();
-    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opens");
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("opens");
     file.set_len(size - 1).expect("cuts");
     let text = pair.refused();
     has(&text, "reach beyond the file");
@@ -114,9 +172,16 @@ fn wrong_type_shape_and_leftovers() {
         "tensor model.layers.3.self_attn.q_proj.bias: is not part of the model that config.json describes",
     );
     let mut specs = pair.target_specs();
-    specs.push(Spec::new("model.layers.0.linear_attn.in_proj_qkvz.weight", "BF16", &[4, 4]));
+    specs.push(Spec::new(
+        "model.layers.0.linear_attn.in_proj_qkvz.weight",
+        "BF16",
+        &[4, 4],
+    ));
     pair.write_target(&specs);
-    has(&pair.refused(), "fused projections of Qwen3-Next are not supported");
+    has(
+        &pair.refused(),
+        "fused projections of Qwen3-Next are not supported",
+    );
 }
 
 #[test]
@@ -139,13 +204,20 @@ fn numbers_that_f16_cannot_hold() {
     let pair = Pair::hybrid();
     let path = pair.target().join("model.safetensors");
     let specs = pair.target_specs();
-    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opens");
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("opens");
     let data = header(&specs).len() as u64;
-    file.write_all_at(&half::bf16::from_f32(1e6).to_le_bytes(), data).expect("writes");
+    file.write_all_at(&half::bf16::from_f32(1e6).to_le_bytes(), data)
+        .expect("writes");
     let mut options = pair.options();
     options.dtype = forkcast_engines::manifest::Dtype::F16;
     let text = crate::support::refusal(&options, pair.root());
-    has(&text, "tensor model.embed_tokens.weight: 999424 does not fit type f16");
+    has(
+        &text,
+        "tensor model.embed_tokens.weight: 999424 does not fit type f16",
+    );
     has(&text, "hint: export --dtype bf16 or --dtype f32");
 }
 
@@ -190,7 +262,11 @@ fn three_causes_of_a_missing_tensor_have_three_messages() {
     );
 
     let pair = sharded();
-    let specs: Vec<Spec> = pair.target_specs().into_iter().filter(|s| s.name != name).collect();
+    let specs: Vec<Spec> = pair
+        .target_specs()
+        .into_iter()
+        .filter(|s| s.name != name)
+        .collect();
     write_sharded(&pair.target(), &specs, shard_of, write_filled);
     has(
         &pair.refused(),
@@ -220,14 +296,22 @@ fn three_causes_of_a_missing_tensor_have_three_messages() {
 
 #[test]
 fn weight_maps_that_leave_the_folder() {
-    for file in ["../model.safetensors", "/etc/passwd", "a/../../b", "", "./x.safetensors/.."] {
+    for file in [
+        "../model.safetensors",
+        "/etc/passwd",
+        "a/../../b",
+        "",
+        "./x.safetensors/..",
+    ] {
         let pair = sharded();
         edit_index(&pair, |map| {
             map.insert("model.norm.weight".to_owned(), json!(file));
         });
         has(
             &pair.refused(),
-            &format!("tensor model.norm.weight: weight_map names {file:?}, which leaves the checkpoint folder"),
+            &format!(
+                "tensor model.norm.weight: weight_map names {file:?}, which leaves the checkpoint folder"
+            ),
         );
     }
 }
@@ -251,8 +335,15 @@ fn broken_indices() {
 fn a_tensor_in_two_shards() {
     let pair = sharded();
     let specs = pair.target_specs();
-    let twice = specs.iter().find(|s| shard_of(s) != shard_of(&specs[0])).expect("another shard");
-    let mut first: Vec<Spec> = specs.iter().filter(|s| shard_of(s) == shard_of(&specs[0])).cloned().collect();
+    let twice = specs
+        .iter()
+        .find(|s| shard_of(s) != shard_of(&specs[0]))
+        .expect("another shard");
+    let mut first: Vec<Spec> = specs
+        .iter()
+        .filter(|s| shard_of(s) == shard_of(&specs[0]))
+        .cloned()
+        .collect();
     first.push(twice.clone());
     write_filled(&pair.target().join(shard_of(&specs[0])), &first);
     has(&pair.refused(), "also in ");
