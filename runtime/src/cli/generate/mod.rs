@@ -1,0 +1,113 @@
+//! `forkcast generate`.
+
+mod args;
+mod prompt;
+mod report;
+mod sink;
+
+pub(super) use args::Args;
+pub(super) use report::summary;
+pub(super) use sink::Output;
+
+use super::engine::{check_prompt, context, manifest, open};
+use super::{Outcome, output};
+use crate::exit::{Exit, Failure};
+use clap::ArgMatches;
+use forkcast::decode::{Method, Plan, Request, decode};
+use forkcast::text::{TextError, TextModel};
+use forkcast_engines::backend::Shape;
+use forkcast_engines::manifest::Manifest;
+
+/// Budget of trees when none is asked for.
+pub(super) const DEFAULT_BUDGET: usize = 64;
+
+pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
+    let source = prompt::choose(args, matches)?;
+    let manifest = manifest(&args.model)?;
+    let text = TextModel::open(&args.model, &manifest.text)?;
+    let prompt = prompt::tokens(args, &source, &text)?;
+    let context = context(&manifest, args.engine);
+    check_prompt(&prompt, &manifest, context)?;
+    let asked = plan(args, &manifest);
+    let shape = shape(&manifest, context);
+    let plan = asked.effective(&shape)?;
+    tell_differences(args, asked, plan);
+    args.sampling()
+        .validate(manifest.target.vocab)
+        .map_err(forkcast::decode::DecodeError::from)?;
+    if text.tokenizer.is_none() && !args.stop.is_empty() {
+        return Err(Failure::input(
+            "--stop: stop strings need a tokenizer, and this model has none",
+            TextError::NoTokenizer.hint().unwrap_or_default(),
+        ));
+    }
+    let mut sink = Output::new(
+        text.tokenizer.as_ref(),
+        &args.stop,
+        &manifest.stop_ids,
+        !args.json,
+    )?;
+    let mut engine = open(&args.model, args.engine)?;
+    let request = Request {
+        method: asked.method,
+        budget: asked.budget,
+        mode: asked.mode,
+        max_tokens: args.max_tokens,
+        sampling: args.sampling(),
+        seed: args.seed,
+        stop_ids: manifest.stop_ids.clone(),
+        logprobs: None,
+    };
+    let report = decode(&mut engine, &prompt, &request, &mut sink)?;
+    let text = sink.finish();
+    if let Some(error) = sink.error() {
+        return Err(error.into());
+    }
+    if args.json {
+        output::json(&report::Json::new(&report, text.as_deref()))?;
+    } else {
+        if output::stdout_is_terminal() {
+            output::data("\n")?;
+        }
+        output::say(&summary(&report));
+    }
+    Ok(Exit::Done)
+}
+
+/// What the flags ask for, with the best method as the default.
+fn plan(args: &Args, manifest: &Manifest) -> Plan {
+    let modes = manifest.drafter.as_ref().map_or(0, |d| d.modes);
+    Plan {
+        method: args.method.map_or_else(|| Method::best(modes), Method::from),
+        budget: args.budget.unwrap_or(DEFAULT_BUDGET),
+        mode: args.mode.unwrap_or(0),
+    }
+}
+
+/// Sizes as the engine will report them, as far as a plan depends on them.
+fn shape(manifest: &Manifest, context: usize) -> Shape {
+    let drafter = manifest.drafter.as_ref();
+    Shape {
+        vocab: manifest.target.vocab,
+        hidden: manifest.target.hidden,
+        tap_width: manifest.taps.len() * manifest.target.hidden,
+        block: drafter.map_or(0, |d| d.block),
+        modes: drafter.map_or(0, |d| d.modes),
+        max_context: context,
+        max_rows: usize::MAX,
+        prefill_rows: 1,
+    }
+}
+
+/// Flags that were given and do not act, or act differently.
+fn tell_differences(args: &Args, asked: Plan, used: Plan) {
+    if args.budget.is_some() && used.budget != asked.budget {
+        output::note(&format!(
+            "method {} uses budget {} here, not {}",
+            used.method, used.budget, asked.budget
+        ));
+    }
+    if args.mode.is_some() && matches!(used.method, Method::Plain | Method::Mfd) {
+        output::note(&format!("--mode does not act on method {}", used.method));
+    }
+}

@@ -1,0 +1,112 @@
+//! The command line: one file per command. Data goes to stdout, everything for people to stderr.
+
+mod completions;
+mod demo;
+mod engine;
+mod export;
+mod generate;
+mod inspect;
+mod names;
+mod output;
+mod parse;
+mod probe;
+mod safetensors;
+
+use crate::exit::{Exit, Failure};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+
+/// What a command hands back.
+type Outcome = Result<Exit, Failure>;
+
+/// Text at the end of `forkcast --help`.
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  done
+  1  a check said no
+  2  wrong usage or unusable input
+  3  does not fit this host, or a needed library or GPU is missing
+  5  failed while running
+
+Every flag has an environment twin FORKCAST_<FLAG>; the flag wins.
+
+Examples:
+  forkcast export --target Qwen3.5-4B --drafter Qwen3.5-4B-DFlash --out bundle
+  forkcast generate bundle --prompt 'The sea is' --max-tokens 64
+  forkcast inspect bundle";
+
+/// Tree-verified speculative decoding: checkpoints in, engines out, the target's own text, fast.
+#[derive(Debug, Parser)]
+#[command(name = "forkcast", version, about, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Turn a checkpoint (and a drafter's) into a bundle of ONNX graphs.
+    Export(export::Args),
+    /// Answer a prompt.
+    Generate(generate::Args),
+    /// Write logits, hidden states and tapped layers of given tokens to a safetensors file.
+    Probe(probe::Args),
+    /// Say what a bundle, a checkpoint or a safetensors file holds.
+    Inspect(inspect::Args),
+    /// Export the trained tiny models and compare the methods on one prompt per domain.
+    Demo(demo::Args),
+    /// Print a completion script for a shell.
+    Completions(completions::Args),
+}
+
+/// Runs the command that `args` spell.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let matches = match Cli::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    output::start_log();
+    let sub = matches.subcommand().map(|(_, sub)| sub);
+    match dispatch(&cli.command, sub.unwrap_or(&matches)) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            if !failure.broken_pipe {
+                output::say(&failure.describe());
+            }
+            failure.exit
+        }
+    }
+}
+
+fn dispatch(command: &Command, matches: &ArgMatches) -> Outcome {
+    match command {
+        Command::Export(args) => export::run(args),
+        Command::Generate(args) => generate::run(args, matches),
+        Command::Probe(args) => probe::run(args),
+        Command::Inspect(args) => inspect::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Completions(args) => completions::run(args, &mut Cli::command()),
+    }
+}
+
+/// Prints what clap says: help and version to stdout, errors with a hint to stderr.
+fn usage(error: &clap::Error) -> Exit {
+    let printed = error.print();
+    if error.use_stderr() {
+        if !error.render().to_string().contains("tip:") {
+            output::say("hint: `forkcast help COMMAND` lists the flags of a command with examples\n");
+        } else {
+            output::say("hint: see the tip above, or `forkcast help COMMAND`\n");
+        }
+        return Exit::Input;
+    }
+    match printed {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Exit::Running,
+        _ => Exit::Done,
+    }
+}

@@ -1,0 +1,59 @@
+//! Words that flags take, as the libraries know them.
+
+use clap::ValueEnum;
+use forkcast::decode::Method;
+use forkcast_engines::manifest::Dtype;
+
+/// `--dtype`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DtypeName {
+    /// IEEE single precision; what a CPU runs
+    F32,
+    /// bfloat16; for TensorRT
+    Bf16,
+    /// IEEE half precision
+    F16,
+}
+
+impl From<DtypeName> for Dtype {
+    fn from(name: DtypeName) -> Self {
+        match name {
+            DtypeName::F32 => Self::F32,
+            DtypeName::Bf16 => Self::Bf16,
+            DtypeName::F16 => Self::F16,
+        }
+    }
+}
+
+/// `--method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum MethodName {
+    /// No draft: one token a round
+    Plain,
+    /// One path: the drafter's best token per position
+    Chain,
+    /// The best-scoring prefixes of one mode
+    Ddtree,
+    /// The best-scoring prefixes over all modes
+    Mfd,
+}
+
+impl From<MethodName> for Method {
+    fn from(name: MethodName) -> Self {
+        match name {
+            MethodName::Plain => Self::Plain,
+            MethodName::Chain => Self::Chain,
+            MethodName::Ddtree => Self::Ddtree,
+            MethodName::Mfd => Self::Mfd,
+        }
+    }
+}
+
+/// `on` or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
+}
