@@ -7,3 +7,4 @@ pub mod sample;
 pub mod serve;
 pub mod text;
 pub mod tree;
+pub mod walk;

@@ -7,7 +7,8 @@ use forkcast_engines::backend::Candidates;
 /// Whether a tree is the exact one or might change with more candidates per position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// True when no entry that was taken had the last rank of its list. Lists of `min(budget, vocabulary)`
+    /// True when nothing was taken after an entry with the last rank of its list: whatever that list
+    /// left out scores no higher than that entry. Lists of `min(budget, vocabulary)`
     /// candidates always suffice, whatever this says (`algorithms.md` 3.2).
     pub exact: bool,
 }
@@ -17,16 +18,6 @@ pub struct Certificate {
 pub struct TreeBuilder {
     heap: Heap,
     pops: Vec<Pop>,
-}
-
-/// Log-probability of a candidate; `None` beyond the lists and for values that are no log-probability.
-fn logp(c: &Candidates, mode: usize, depth: u32, rank: u32) -> Option<f64> {
-    let (position, rank) = (depth as usize - 1, rank as usize);
-    if position >= c.positions || rank >= c.k {
-        return None;
-    }
-    let value = *c.logp.get((mode * c.positions + position) * c.k + rank)?;
-    value.is_finite().then_some(f64::from(value))
 }
 
 impl TreeBuilder {
@@ -39,25 +30,21 @@ impl TreeBuilder {
     /// The best token of each position, one path of at most `budget` nodes, read from list `mode` of `candidates`.
     pub fn chain(
         &mut self,
-        c: &Candidates,
+        candidates: &Candidates,
         mode: usize,
         budget: usize,
         anchor: u32,
         tree: &mut Tree,
     ) -> Certificate {
-        tree.prepare(anchor, budget.min(c.positions));
+        let lists = Lists(candidates);
+        tree.reset(anchor);
         let (mut row, mut score) = (0, 0.0);
-        for depth in 1..=budget.min(c.positions) as u32 {
-            let Some(step) = logp(c, mode, depth, 0) else {
+        for depth in 1..=budget.min(candidates.positions) as u32 {
+            let Some((step, token)) = lists.get(mode as u32, depth, 0) else {
                 break;
             };
             score += step;
-            row = tree.add(
-                row,
-                c.ids[(mode * c.positions + depth as usize - 1) * c.k],
-                score,
-                mode as u32,
-            );
+            row = tree.child_or_add(row, token, score, mode as u32);
         }
         Certificate { exact: true }
     }
@@ -65,75 +52,124 @@ impl TreeBuilder {
     /// DDTree: the `budget` best-scoring prefixes of list `mode`.
     pub fn ddtree(
         &mut self,
-        c: &Candidates,
+        candidates: &Candidates,
         mode: usize,
         budget: usize,
         anchor: u32,
         tree: &mut Tree,
     ) -> Certificate {
-        self.best_first(c, mode..mode + 1, budget, anchor, tree)
+        self.best_first(candidates, mode..mode.saturating_add(1), budget, anchor, tree)
     }
 
     /// MFD: the `budget` prefixes with the best score over all lists; a prefix of several modes is one
     /// node with the best mode's score.
-    pub fn mixture(&mut self, c: &Candidates, budget: usize, anchor: u32, tree: &mut Tree) -> Certificate {
-        self.best_first(c, 0..c.modes, budget, anchor, tree)
+    pub fn mixture(
+        &mut self,
+        candidates: &Candidates,
+        budget: usize,
+        anchor: u32,
+        tree: &mut Tree,
+    ) -> Certificate {
+        self.best_first(candidates, 0..candidates.modes, budget, anchor, tree)
     }
 
+    /// Scores are sums from the anchor down, in float64: adding a value that is not positive never
+    /// raises a sum, rounding included, so parents come first and siblings keep the order of their list.
     fn best_first(
         &mut self,
-        c: &Candidates,
+        candidates: &Candidates,
         modes: std::ops::Range<usize>,
         budget: usize,
         anchor: u32,
         tree: &mut Tree,
     ) -> Certificate {
-        tree.prepare(anchor, budget);
+        let lists = Lists(candidates);
+        tree.reset(anchor);
         self.heap.clear();
         self.pops.clear();
         for mode in modes {
-            self.offer(c, mode as u32, u32::MAX, 1, 0, 0.0);
+            if let Some((step, _)) = lists.get(mode as u32, 1, 0) {
+                let first = Entry {
+                    score: step,
+                    mode: mode as u32,
+                    parent: u32::MAX,
+                    rank: 0,
+                    depth: 1,
+                };
+                self.heap.push(first, &self.pops);
+            }
         }
         let mut exact = true;
+        let mut cut = false;
         while tree.len() <= budget {
-            let Some(entry) = self.heap.pop(&self.pops) else {
+            let Some(entry) = self.heap.peek() else {
+                exact &= !cut;
                 break;
             };
-            let Entry {
-                score,
-                mode,
-                parent,
-                rank,
-                depth,
-            } = entry;
-            exact &= (rank as usize) + 1 < c.k;
-            let above = self.pops.get(parent as usize).map_or(0, |p| p.row);
-            let token = c.ids[(mode as usize * c.positions + depth as usize - 1) * c.k + rank as usize];
+            exact &= !cut;
+            cut |= entry.rank as usize + 1 == candidates.k;
+            let (above, base) = self
+                .pops
+                .get(entry.parent as usize)
+                .map_or((0, 0.0), |p| (p.row, p.score));
+            let token = lists.token(&entry);
             // A prefix seen before keeps its score, the best; its mode's stream goes on below it all the same.
-            let row = tree
-                .child(above, token)
-                .unwrap_or_else(|| tree.add(above, token, score, mode));
+            let row = tree.child_or_add(above, token, entry.score, entry.mode);
             let pop = self.pops.len() as u32;
-            self.pops.push(Pop { parent, rank, row });
-            let own = logp(c, mode as usize, depth, rank).unwrap_or(0.0);
-            self.offer(c, mode, parent, depth, rank + 1, score - own);
-            self.offer(c, mode, pop, depth + 1, 0, score);
+            self.pops.push(Pop {
+                score: entry.score,
+                parent: entry.parent,
+                rank: entry.rank,
+                row,
+            });
+            match lists.get(entry.mode, entry.depth, entry.rank + 1) {
+                Some((step, _)) => {
+                    let sibling = Entry {
+                        score: base + step,
+                        rank: entry.rank + 1,
+                        ..entry
+                    };
+                    self.heap.replace_first(sibling, &self.pops);
+                }
+                None => self.heap.drop_first(&self.pops),
+            }
+            if let Some((step, _)) = lists.get(entry.mode, entry.depth + 1, 0) {
+                let child = Entry {
+                    score: entry.score + step,
+                    parent: pop,
+                    rank: 0,
+                    depth: entry.depth + 1,
+                    ..entry
+                };
+                self.heap.push(child, &self.pops);
+            }
         }
         Certificate { exact }
     }
+}
 
-    fn offer(&mut self, c: &Candidates, mode: u32, parent: u32, depth: u32, rank: u32, base: f64) {
-        if let Some(step) = logp(c, mode as usize, depth, rank) {
-            self.heap.push(
-                Entry {
-                    score: base + step,
-                    mode,
-                    parent,
-                    rank,
-                    depth,
-                },
-                &self.pops,
-            );
+/// Candidates by mode, depth (from 1) and rank.
+#[derive(Clone, Copy)]
+struct Lists<'a>(&'a Candidates);
+
+impl Lists<'_> {
+    fn at(&self, mode: u32, depth: u32, rank: u32) -> usize {
+        (mode as usize * self.0.positions + depth as usize - 1) * self.0.k + rank as usize
+    }
+
+    /// Log-probability and token of a candidate; `None` beyond the lists and for values that are no
+    /// log-probability. Lists are sorted, so nothing behind such a value is a node either.
+    fn get(&self, mode: u32, depth: u32, rank: u32) -> Option<(f64, u32)> {
+        if mode as usize >= self.0.modes || depth as usize > self.0.positions || rank as usize >= self.0.k {
+            return None;
         }
+        let at = self.at(mode, depth, rank);
+        let logp = *self.0.logp.get(at)?;
+        let token = *self.0.ids.get(at)?;
+        logp.is_finite().then_some((f64::from(logp), token))
+    }
+
+    fn token(&self, entry: &Entry) -> u32 {
+        self.0.ids[self.at(entry.mode, entry.depth, entry.rank)]
     }
 }

@@ -3,6 +3,8 @@
 //! Entries are compared by score first. Only equal scores look at the ranks along the path, which
 //! live in the list of pops; `std`'s heap could not see that list.
 
+use std::cmp::Ordering;
+
 /// One step of a mode's stream: take the token of `rank` below the node of pop `parent`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
@@ -17,6 +19,7 @@ pub(super) struct Entry {
 /// A finished entry: what later entries of the mode refer to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pop {
+    pub(super) score: f64,
     pub(super) parent: u32,
     pub(super) rank: u32,
     pub(super) row: u32,
@@ -25,8 +28,6 @@ pub(super) struct Pop {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heap {
     entries: Vec<Entry>,
-    left: Vec<u32>,
-    right: Vec<u32>,
 }
 
 impl Heap {
@@ -34,64 +35,95 @@ impl Heap {
         self.entries.clear();
     }
 
+    /// The first entry, which stays.
+    pub(super) fn peek(&self) -> Option<Entry> {
+        self.entries.first().copied()
+    }
+
     pub(super) fn push(&mut self, entry: Entry, pops: &[Pop]) {
         let mut at = self.entries.len();
         self.entries.push(entry);
         while at > 0 {
             let up = (at - 1) / 2;
-            if !self.before(at, up, pops) {
+            if !before(&entry, &self.entries[up], pops) {
                 break;
             }
-            self.entries.swap(at, up);
+            self.entries[at] = self.entries[up];
             at = up;
         }
+        self.entries[at] = entry;
     }
 
-    pub(super) fn pop(&mut self, pops: &[Pop]) -> Option<Entry> {
-        let last = self.entries.pop()?;
-        let Some(first) = self.entries.first_mut() else {
-            return Some(last);
-        };
-        let top = std::mem::replace(first, last);
+    /// Removes the first entry.
+    pub(super) fn drop_first(&mut self, pops: &[Pop]) {
+        if let Some(last) = self.entries.pop()
+            && !self.entries.is_empty()
+        {
+            self.replace_first(last, pops);
+        }
+    }
+
+    /// Puts `entry` in the place of the first one. One descent instead of a removal and a push: the next sibling
+    /// always follows the entry that was taken.
+    pub(super) fn replace_first(&mut self, entry: Entry, pops: &[Pop]) {
+        let entries = &mut self.entries[..];
         let mut at = 0;
         loop {
-            let (l, r) = (2 * at + 1, 2 * at + 2);
-            if l >= self.entries.len() {
-                return Some(top);
-            }
-            let best = if r < self.entries.len() && self.before(r, l, pops) {
-                r
-            } else {
-                l
+            let left = 2 * at + 1;
+            let Some(mut next) = entries.get(left) else {
+                break;
             };
-            if !self.before(best, at, pops) {
-                return Some(top);
+            let mut best = left;
+            if let Some(right) = entries.get(left + 1)
+                && before(right, next, pops)
+            {
+                (best, next) = (left + 1, right);
             }
-            self.entries.swap(best, at);
+            if !before(next, &entry, pops) {
+                break;
+            }
+            entries[at] = *next;
             at = best;
         }
-    }
-
-    /// Higher score first, then the lexicographically smaller ranks, then the lower mode
-    /// (`algorithms.md` 3.3, 4.3).
-    fn before(&mut self, a: usize, b: usize, pops: &[Pop]) -> bool {
-        let (x, y) = (self.entries[a], self.entries[b]);
-        if x.score != y.score {
-            return x.score > y.score;
-        }
-        ranks(&x, pops, &mut self.left);
-        ranks(&y, pops, &mut self.right);
-        (&self.left, x.mode) < (&self.right, y.mode)
+        entries[at] = entry;
     }
 }
 
-fn ranks(entry: &Entry, pops: &[Pop], out: &mut Vec<u32>) {
-    out.clear();
-    out.push(entry.rank);
-    let mut parent = entry.parent;
-    while let Some(pop) = pops.get(parent as usize) {
-        out.push(pop.rank);
-        parent = pop.parent;
+/// Higher score first, then the lexicographically smaller ranks, then the lower mode
+/// (`algorithms.md` 3.3, 4.3).
+#[inline]
+fn before(a: &Entry, b: &Entry, pops: &[Pop]) -> bool {
+    if a.score == b.score {
+        return ranks(a, b, pops).then(a.mode.cmp(&b.mode)) == Ordering::Less;
     }
-    out.reverse();
+    a.score > b.score
+}
+
+/// Order of the ranks along two paths, from the anchor; a prefix comes before its extensions.
+///
+/// Walks both paths upwards at equal depth, so that the last difference seen is the one nearest the anchor.
+#[cold]
+fn ranks(a: &Entry, b: &Entry, pops: &[Pop]) -> Ordering {
+    let climb = |(parent, _): (u32, u32)| {
+        pops.get(parent as usize)
+            .map_or((u32::MAX, 0), |p| (p.parent, p.rank))
+    };
+    let (mut x, mut y) = ((a.parent, a.rank), (b.parent, b.rank));
+    for _ in b.depth..a.depth {
+        x = climb(x);
+    }
+    for _ in a.depth..b.depth {
+        y = climb(y);
+    }
+    let mut order = a.depth.cmp(&b.depth);
+    for _ in 0..a.depth.min(b.depth) {
+        if x.1 != y.1 {
+            order = x.1.cmp(&y.1);
+        }
+        if x.0 == y.0 {
+            break;
+        }
+        (x, y) = (climb(x), climb(y));
+    }
+    order
 }

@@ -6,8 +6,10 @@
 mod build;
 mod heap;
 pub mod reference;
+mod rows;
 
 pub use build::{Certificate, TreeBuilder};
+pub use rows::Rows;
 
 const NONE: u32 = u32::MAX;
 
@@ -20,8 +22,7 @@ pub struct Tree {
     scores: Vec<f64>,
     modes: Vec<u32>,
     first_child: Vec<u32>,
-    last_child: Vec<u32>,
-    next_sibling: Vec<u32>,
+    /// Rows by (parent, token): open addressing, a power of two in size, never more than half full.
     table: Vec<u32>,
 }
 
@@ -40,19 +41,8 @@ impl Tree {
         self.scores.clear();
         self.modes.clear();
         self.first_child.clear();
-        self.last_child.clear();
-        self.next_sibling.clear();
         self.table.fill(NONE);
         self.push(-1, anchor, 0, 0.0, 0);
-    }
-
-    /// Makes room for `nodes` nodes and for finding children among them.
-    pub(crate) fn prepare(&mut self, anchor: u32, nodes: usize) {
-        let slots = (4 * (nodes + 1)).next_power_of_two();
-        if self.table.len() < slots {
-            self.table.resize(slots, NONE);
-        }
-        self.reset(anchor);
     }
 
     fn push(&mut self, parent: i32, token: u32, depth: u32, score: f64, mode: u32) {
@@ -62,53 +52,64 @@ impl Tree {
         self.scores.push(score);
         self.modes.push(mode);
         self.first_child.push(NONE);
-        self.last_child.push(NONE);
-        self.next_sibling.push(NONE);
     }
 
-    /// Appends a node below `parent` and returns its row. The caller knows that `parent` has no such child.
-    pub(crate) fn add(&mut self, parent: u32, token: u32, score: f64, mode: u32) -> u32 {
-        let row = self.tokens.len() as u32;
-        let p = parent as usize;
-        self.push(parent as i32, token, self.depths[p] + 1, score, mode);
-        let last = std::mem::replace(&mut self.last_child[p], row);
-        if last == NONE {
-            self.first_child[p] = row;
-        } else {
-            self.next_sibling[last as usize] = row;
+    /// The row below `parent` that carries `token`; made with this score and mode if there is none.
+    pub(crate) fn child_or_add(&mut self, parent: u32, token: u32, score: f64, mode: u32) -> u32 {
+        if 2 * (self.len() + 1) > self.table.len() {
+            self.grow_table();
         }
-        let mut slot = self.slot(parent, token);
-        while let Some(entry) = self.table.get_mut(slot) {
-            if *entry == NONE {
-                *entry = row;
-                break;
-            }
-            slot = (slot + 1) & (self.table.len() - 1);
+        let slot = match self.find(parent, token) {
+            Ok(row) => return row,
+            Err(slot) => slot,
+        };
+        let row = self.len() as u32;
+        let p = parent as usize;
+        self.table[slot] = row;
+        self.push(parent as i32, token, self.depths[p] + 1, score, mode);
+        if self.first_child[p] == NONE {
+            self.first_child[p] = row;
         }
         row
     }
 
-    fn slot(&self, parent: u32, token: u32) -> usize {
+    fn grow_table(&mut self) {
+        let size = (4 * (self.len() + 1)).next_power_of_two().max(64);
+        self.table.clear();
+        self.table.resize(size, NONE);
+        for row in 1..self.len() {
+            if let Err(slot) = self.find(self.parents[row] as u32, self.tokens[row]) {
+                self.table[slot] = row as u32;
+            }
+        }
+    }
+
+    /// The row below `parent` with `token`, or the free slot where it belongs. The table has free slots.
+    fn find(&self, parent: u32, token: u32) -> Result<u32, usize> {
         let key = (u64::from(parent) << 32) | u64::from(token);
-        let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize & self.table.len().saturating_sub(1)
+        let mask = self.table.len() - 1;
+        // Fibonacci hashing: the upper half of the product depends on all bits of the key.
+        let mut slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+        loop {
+            let entry = self.table[slot];
+            if entry == NONE {
+                return Err(slot);
+            }
+            let e = entry as usize;
+            if self.parents[e] == parent as i32 && self.tokens[e] == token {
+                return Ok(entry);
+            }
+            slot = (slot + 1) & mask;
+        }
     }
 
     /// The child of `row` that carries `token`.
     #[must_use]
     pub fn child(&self, row: u32, token: u32) -> Option<u32> {
-        let mut slot = self.slot(row, token);
-        loop {
-            let entry = *self.table.get(slot)?;
-            if entry == NONE {
-                return None;
-            }
-            let e = entry as usize;
-            if self.parents[e] == row as i32 && self.tokens[e] == token {
-                return Some(entry);
-            }
-            slot = (slot + 1) & (self.table.len() - 1);
+        if self.table.is_empty() {
+            return None;
         }
+        self.find(row, token).ok()
     }
 
     /// Number of rows, the anchor included.
@@ -153,10 +154,29 @@ impl Tree {
         &self.modes
     }
 
+    /// The child of `row` with the highest score: the one that was found first.
+    #[must_use]
+    pub fn best_child(&self, row: u32) -> Option<u32> {
+        self.first_child
+            .get(row as usize)
+            .copied()
+            .filter(|child| *child != NONE)
+    }
+
+    /// Rows from `row` down its best-scoring children, `row` first: where a walk most likely goes.
+    pub fn likely_path(&self, row: u32, out: &mut Vec<u32>) {
+        out.clear();
+        let mut next = Some(row);
+        while let Some(row) = next {
+            out.push(row);
+            next = self.best_child(row);
+        }
+    }
+
     /// Absolute positions `[N]`: `start` plus depth.
     pub fn fill_positions(&self, start: i64, out: &mut Vec<i64>) {
         out.clear();
-        out.extend(self.depths.iter().map(|d| start + i64::from(*d)));
+        out.extend(self.depths.iter().map(|d| start.saturating_add(i64::from(*d))));
     }
 
     /// Visibility `[N, N]` row-major: each row is its parent's row plus itself.
@@ -167,19 +187,9 @@ impl Tree {
         for (row, parent) in self.parents.iter().enumerate() {
             if let Ok(p) = usize::try_from(*parent) {
                 let (above, own) = out.split_at_mut(row * n);
-                own[..=p].copy_from_slice(&above[p * n..p * n + p + 1]);
+                own[..=p].copy_from_slice(&above[p * n..=p * n + p]);
             }
             out[row * n + row] = true;
-        }
-    }
-
-    /// Rows from `row` down its best-scoring children, `row` first: where a walk most likely goes.
-    pub fn likely_path(&self, row: u32, out: &mut Vec<u32>) {
-        out.clear();
-        let mut next = row;
-        while next != NONE {
-            out.push(next);
-            next = self.first_child[next as usize];
         }
     }
 }
