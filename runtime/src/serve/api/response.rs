@@ -57,7 +57,7 @@ pub struct CompletionDetails {
 }
 
 /// How the answer was made (our own field).
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Made {
     /// Method that made the trees.
     pub method: &'static str,

@@ -95,7 +95,9 @@ fn collect_types<'a>(schema: &'a Value, depth: usize, out: &mut Vec<&'a str>) {
         Some(Value::String(one)) => out.push(one),
         Some(Value::Array(list)) => out.extend(list.iter().filter_map(Value::as_str)),
         _ if depth < 4 => {
-            let choices = ["anyOf", "oneOf"].iter().filter_map(|k| schema.get(k)?.as_array());
+            let choices = ["anyOf", "oneOf"]
+                .iter()
+                .filter_map(|k| schema.get(k)?.as_array());
             for choice in choices.flatten() {
                 collect_types(choice, depth + 1, out);
             }

@@ -7,11 +7,12 @@ use serde_json::json;
 fn parts(start: Start, tools: bool, pieces: &[&str]) -> (String, String, Vec<ParsedCall>) {
     let tool = Tool {
         name: "f".to_owned(),
-        properties: json!({"n": {"type": "integer"}, "s": {"type": "string"}, "b": {"anyOf": [{"type": "boolean"}]},
+        properties:
+            json!({"n": {"type": "integer"}, "s": {"type": "string"}, "b": {"anyOf": [{"type": "boolean"}]},
             "o": {"type": ["object", "null"]}})
-        .as_object()
-        .unwrap()
-        .clone(),
+            .as_object()
+            .unwrap()
+            .clone(),
         json: json!({}),
     };
     let mut splitter = Splitter::new(start, tools.then(|| Arc::new(vec![tool])));
@@ -57,22 +58,43 @@ fn pair(a: &str, b: &str) -> (String, String) {
 #[test]
 fn reasoning_is_taken_apart() {
     let r = Start::Reasoning;
-    assert_eq!(text(r, false, "\nwhy é\n</think>\n\nso 💡\n"), pair("why é", "so 💡\n"));
+    assert_eq!(
+        text(r, false, "\nwhy é\n</think>\n\nso 💡\n"),
+        pair("why é", "so 💡\n")
+    );
     assert_eq!(text(r, false, "</think>\n\nso"), pair("", "so"));
     assert_eq!(text(r, false, "cut off </thi"), pair("cut off </thi", ""));
-    assert_eq!(text(r, false, "a </thinker> b</think>c"), pair("a </thinker> b", "c"));
-    assert_eq!(text(Start::Open, false, "\n<think>\nx\n</think>\n\ny"), pair("x", "y"));
+    assert_eq!(
+        text(r, false, "a </thinker> b</think>c"),
+        pair("a </thinker> b", "c")
+    );
+    assert_eq!(
+        text(Start::Open, false, "\n<think>\nx\n</think>\n\ny"),
+        pair("x", "y")
+    );
     assert_eq!(text(Start::Open, false, " <thin air"), pair("", " <thin air"));
-    assert_eq!(text(Start::Open, false, "plain <think>"), pair("", "plain <think>"));
-    assert_eq!(text(Start::Content, false, "<think>no</think>"), pair("", "<think>no</think>"));
+    assert_eq!(
+        text(Start::Open, false, "plain <think>"),
+        pair("", "plain <think>")
+    );
+    assert_eq!(
+        text(Start::Content, false, "<think>no</think>"),
+        pair("", "<think>no</think>")
+    );
     assert_eq!(text(Start::Content, false, " \n"), pair("", " \n"));
 }
 
 #[test]
 fn where_an_answer_starts() {
     assert_eq!(Start::after("<|im_start|>assistant\n<think>\n"), Start::Reasoning);
-    assert_eq!(Start::after("<|im_start|>assistant\n<think>\n\n</think>\n\n"), Start::Content);
-    assert_eq!(Start::after("<think> no <|im_end|>\n<|im_start|>assistant\n"), Start::Open);
+    assert_eq!(
+        Start::after("<|im_start|>assistant\n<think>\n\n</think>\n\n"),
+        Start::Content
+    );
+    assert_eq!(
+        Start::after("<think> no <|im_end|>\n<|im_start|>assistant\n"),
+        Start::Open
+    );
 }
 
 fn call(name: &str, arguments: &str) -> ParsedCall {
