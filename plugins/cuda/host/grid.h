@@ -72,7 +72,7 @@ public:
             any_[generation_ & 1] = false;
             progressed_ = true;
         } else {
-            while (generation_ == mine) wait(Wait::kBlock);
+            wait(Wait::kBlock, mine);
         }
         return any_[mine & 1];
     }
@@ -88,7 +88,7 @@ public:
             ++warp.generation;
             progressed_ = true;
         } else {
-            while (warp.generation == mine) wait(Wait::kWarp);
+            wait(Wait::kWarp, mine);
         }
         return slots;
     }
@@ -107,6 +107,7 @@ private:
         Grid* grid = nullptr;
         Fiber fiber;
         Wait wait = Wait::kDone;
+        std::uint64_t generation = 0;  // of the barrier waited for
     };
 
     void prepare(int threads) {
@@ -114,7 +115,7 @@ private:
         while (static_cast<int>(pool_.size()) < threads) {
             pool_.push_back(std::make_unique<Thread>());
             pool_.back()->grid = this;
-            pool_.back()->fiber.create(&Grid::fiber_main, pool_.back().get());
+            pool_.back()->fiber.create(&Grid::fiber_main, pool_.back().get(), pool_.size());
         }
         warps_.assign(static_cast<std::size_t>(threads / kWarpSize), Warp{});
     }
@@ -125,13 +126,16 @@ private:
             thread->grid->body_();
             thread->wait = Wait::kDone;
             thread->grid->progressed_ = true;
+            --thread->grid->live_;
             thread->fiber.yield();
         }
     }
 
-    void wait(Wait what) {
+    /// Leaves the fiber until the barrier has moved on from `generation`.
+    void wait(Wait what, std::uint64_t generation) {
         Thread& thread = *pool_[static_cast<std::size_t>(current_)];
         thread.wait = what;
+        thread.generation = generation;
         thread.fiber.yield();
         thread.wait = Wait::kNothing;
     }
@@ -142,13 +146,11 @@ private:
         any_[0] = any_[1] = false;
         for (Warp& warp : warps_) warp = Warp{};
         const int warps = threads_ / kWarpSize;
-        for (int live = threads_; live > 0;) {
+        for (live_ = threads_; live_ > 0;) {
             progressed_ = false;
             const std::uint64_t before = generation_;
             for (int w = 0; w < warps; ++w) run_warp(order_ == Order::kForward ? w : warps - 1 - w);
-            live = 0;
-            for (int i = 0; i < threads_; ++i) live += pool_[static_cast<std::size_t>(i)]->wait != Wait::kDone;
-            if (live > 0 && !progressed_ && generation_ == before) fail();
+            if (live_ > 0 && !progressed_ && generation_ == before) fail();
         }
     }
 
@@ -156,13 +158,17 @@ private:
     void run_warp(int warp) {
         for (bool again = true; again;) {
             again = false;
-            const std::uint64_t before = warps_[static_cast<std::size_t>(warp)].generation;
+            const Warp& state = warps_[static_cast<std::size_t>(warp)];
+            const std::uint64_t before = state.generation;
             for (int l = 0; l < kWarpSize; ++l) {
                 current_ = warp * kWarpSize + (order_ == Order::kForward ? l : kWarpSize - 1 - l);
                 Thread& thread = *pool_[static_cast<std::size_t>(current_)];
-                if (thread.wait != Wait::kDone) thread.fiber.resume();
+                const bool stuck = thread.wait == Wait::kDone ||
+                                   (thread.wait == Wait::kBlock && thread.generation == generation_) ||
+                                   (thread.wait == Wait::kWarp && thread.generation == state.generation);
+                if (!stuck) thread.fiber.resume();
             }
-            again = warps_[static_cast<std::size_t>(warp)].generation != before;
+            again = state.generation != before;
         }
     }
 
@@ -180,7 +186,7 @@ private:
     std::vector<std::unique_ptr<Thread>> pool_;
     std::vector<Warp> warps_;
     std::unique_ptr<unsigned char[]> shared_;
-    int threads_ = 0, current_ = 0, arrived_ = 0;
+    int threads_ = 0, current_ = 0, arrived_ = 0, live_ = 0;
     std::uint64_t generation_ = 0;
     bool any_[2] = {false, false};
     bool progressed_ = false;

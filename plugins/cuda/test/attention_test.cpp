@@ -14,7 +14,7 @@ AttentionCase random_case(int index, int head_size, Tree& tree, int& capacity, R
     AttentionCase c;
     c.rows = tree.rows();
     c.kv_heads = c.rows > 64 ? 1 : random.integer(1, 2);
-    c.heads = c.kv_heads * (1 + index % 4);
+    c.heads = c.kv_heads * (1 + index / 4 % 4);
     c.head_size = head_size;
     c.past = random.integer(0, 9) == 0 ? 0 : random.integer(0, c.rows > 64 ? 40 : 300);
     capacity = c.past + random.integer(0, 1) * random.integer(0, 900);
@@ -27,17 +27,15 @@ AttentionCase random_case(int index, int head_size, Tree& tree, int& capacity, R
     return c;
 }
 
-template <class T>
-void fill_inputs(AttentionCase& c, int capacity, int index, Random& random) {
+void fill_inputs(AttentionCase& c, int capacity, double sharp, Random& random) {
     const auto query = static_cast<std::size_t>(c.rows * c.heads * c.head_size);
     const auto row = static_cast<std::size_t>(c.kv_heads * c.head_size);
-    const double sharp = index % 4 == 3 ? 5.0 : 1.0;  // sharp: one key takes nearly all the weight
     c.q = normal_values(query, sharp, random);
     c.k = normal_values(static_cast<std::size_t>(c.rows) * row, 1.0, random);
     c.v = normal_values(static_cast<std::size_t>(c.rows) * row, 1.0, random);
     c.past_k = normal_values(static_cast<std::size_t>(capacity) * row, 1.0, random);
     c.past_v = normal_values(static_cast<std::size_t>(capacity) * row, 1.0, random);
-    if (index % 10 == 9)  // near-identical keys
+    if (random.integer(0, 9) == 0)  // near-identical keys
         for (std::size_t i = row; i < c.k.size(); ++i) c.k[i] = c.k[i % row] + 1e-3 * c.k[i];
 }
 
@@ -47,7 +45,9 @@ void run_tree(int index, int head_size, ErrorMeter& meter) {
     Tree tree;
     int capacity = 0;
     AttentionCase c = random_case(index, head_size, tree, capacity, random);
-    fill_inputs<T>(c, capacity, index, random);
+    // sharp: one key takes nearly all the weight; the rounding of a score grows with the score
+    const double sharp = random.integer(0, 3) == 0 ? 5.0 : 1.0;
+    fill_inputs(c, capacity, sharp, random);
     Buffer<T> q(c.q), k(c.k), v(c.v), past_k(c.past_k), past_v(c.past_v), o(c.q.size());
     const std::size_t committed = static_cast<std::size_t>(c.past * c.kv_heads * c.head_size);
     for (std::size_t i = committed; i < past_k.size(); ++i) {  // rows past the committed ones hold NaN
@@ -69,8 +69,8 @@ void run_tree(int index, int head_size, ErrorMeter& meter) {
     p.workspace = workspace.data(), p.workspace_bytes = bytes;
     p.rows = c.rows, p.heads = c.heads, p.kv_heads = c.kv_heads, p.head_size = c.head_size, p.capacity = capacity;
     p.scale = static_cast<float>(c.scale), p.window = c.window;
-    run_both_orders([&] { return launch_tree_attention(p, TypeInfo<T>::type, nullptr); }, [&] { return o.bytes(); });
-    meter.compare(o, reference_attention(c), 1e-5);
+    run_checked(index, [&] { return launch_tree_attention(p, TypeInfo<T>::type, nullptr); }, [&] { return o.bytes(); });
+    meter.compare(o, reference_attention(c), 1e-5 * sharp);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ template <>
 struct TypeInfo<bf16> {
     static constexpr ElementType type = ElementType::kBFloat16;
     static constexpr const char* name = "bf16";
-    static constexpr double rounding = 0x1p-8 / 2;
+    static constexpr double rounding = 0x1p-8;
 };
 
 /// Error against the reference in units of its bound: |x - ref| <= absolute + rounding(T) |ref|.
@@ -134,21 +134,22 @@ inline void synchronize() {
 #endif
 }
 
-/// Runs `launch` (which returns a Status) and, in the CPU build, once more with the threads in reverse order:
-/// `result` must be the same bit for bit, or a barrier is missing.
+/// Runs `launch` (which returns a Status) and, for every fourth tree of the CPU build, once more with the threads in
+/// reverse order: `result` must be the same bit for bit, or a barrier is missing.
 template <class Launch, class Result>
-void run_both_orders(Launch launch, Result result) {
+void run_checked(int index, Launch launch, Result result) {
     const Status status = launch();
     if (status != Status::kOk) throw std::runtime_error(std::string("launch: ") + status_name(status));
     synchronize();
 #if !defined(__CUDACC__)
+    if (index % 4 != 0) return;
     const auto first = result();
     host::Grid::instance().set_order(host::Order::kReverse);
     const Status again = launch();
     host::Grid::instance().set_order(host::Order::kForward);
     if (again != Status::kOk || result() != first) throw std::runtime_error("the result depends on the thread order");
 #else
-    (void)result;
+    (void)index, (void)result;
 #endif
 }
 

@@ -40,23 +40,27 @@ public:
         for (const Entry& entry : cases_) {
             if (entry.name.find(filter) == std::string::npos) continue;
             Report report;
+            const auto begin = std::chrono::steady_clock::now();
             try {
                 entry.run(report);
             } catch (const std::exception& error) {
                 report.fail(error.what());
             }
             const std::string& text = report.passed() ? report.note() : report.reason();
-            std::printf("%s %s%s%s\n", report.passed() ? "ok    " : "FAILED", entry.name.c_str(),
-                        text.empty() ? "" : ": ", text.c_str());
+            std::printf("%s %s%s%s (%.1f s)\n", report.passed() ? "ok    " : "FAILED", entry.name.c_str(),
+                        text.empty() ? "" : ": ", text.c_str(), seconds_since(begin));
             std::fflush(stdout);
             ++(report.passed() ? passed : failed);
         }
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        std::printf("%d passed, %d failed in %.1f s\n", passed, failed, seconds);
+        std::printf("%d passed, %d failed in %.1f s\n", passed, failed, seconds_since(start));
         return failed == 0 ? 0 : 1;
     }
 
 private:
+    static double seconds_since(std::chrono::steady_clock::time_point start) {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+
     struct Entry {
         std::string name;
         Case run;

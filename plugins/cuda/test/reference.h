@@ -5,6 +5,7 @@
 
 #include "random_tree.h"
 
+
 namespace forkcast::test {
 
 using Values = std::vector<double>;
