@@ -1,10 +1,11 @@
-"""Random target checkpoints of several layouts, and what transformers computes for them in float32."""
+"""Random target checkpoints of several layouts, and what transformers computes for them in float64."""
 import json
 
 import torch
 from safetensors.torch import save_file
-from transformers import (AutoConfig, AutoModelForCausalLM, Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration,
+from transformers import (AutoConfig, Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration,
                           Qwen3_5TextConfig, Qwen3Config, Qwen3ForCausalLM)
+import double
 from golden_weights import random_tensor, randomise
 
 TOKENS = 300
@@ -110,10 +111,8 @@ def write_composite(folder, seed):
 
 
 def load(folder):
-    """The checkpoint as transformers reads it, in float32."""
-    composite = hasattr(AutoConfig.from_pretrained(folder), "text_config")
-    kind = Qwen3_5ForConditionalGeneration if composite else AutoModelForCausalLM
-    return kind.from_pretrained(folder, dtype=torch.float32).eval()
+    """The checkpoint as transformers reads it, in float64 arithmetic."""
+    return double.load(folder, AutoConfig.from_pretrained(folder).architectures[0])
 
 
 @torch.no_grad()
@@ -138,7 +137,8 @@ def golden(folder, taps, seed):
         tensors["linear_layers"] = torch.tensor(linear)
         tensors["recurrent_state"] = torch.stack([out.cache.layers[i].recurrent_states[0][0] for i in linear])
         tensors["conv_state"] = torch.stack([out.cache.layers[i].conv_states[0][0, :, -3:].t() for i in linear])
-    save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "golden.safetensors")
+    tensors = {name: (t.float() if t.is_floating_point() else t).contiguous() for name, t in tensors.items()}
+    save_file(tensors, folder / "golden.safetensors")
     return logits.abs().max().item()
 
 
