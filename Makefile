@@ -1,0 +1,41 @@
+# make demo   export the tiny trained models and compare the methods
+# make test   the whole test suite
+# make build  the release binary, with the ONNX Runtime library beside it
+# make lint   formatting and clippy
+# make clean  forget everything that was built or fetched
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+FORKCAST_PYTHON ?= $(CURDIR)/.venv/bin/python
+export FORKCAST_PYTHON
+
+.PHONY: demo test build lint clean library venv
+
+demo: build
+	$(TARGET)/release/forkcast demo
+
+build: library
+	$(CARGO) build --locked --release --package forkcast --bin forkcast
+
+test: library venv
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		$(CARGO) nextest run --locked --release --workspace; \
+	else \
+		$(CARGO) test --locked --release --workspace; \
+	fi
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings
+
+# The library that the binary and the tests load.
+library:
+	@scripts/fetch-onnxruntime.sh
+
+# Python for the tests only.
+venv:
+	@scripts/test-venv.sh
+
+clean:
+	$(CARGO) clean
+	rm -rf lib .venv
