@@ -1,40 +1,69 @@
 //! Top-k, top-p and min-p: which tokens may be drawn.
 
 use super::Sampling;
+use super::top::{Scored, order, top};
+use super::weight::Scale;
 
-/// Puts the tokens that may be drawn into `kept`, in id order. `logits` are already divided by the
-/// temperature, `max` is their maximum. Equal logits rank by smaller id.
-pub(super) fn keep(
-    logits: &[f32],
-    max: f32,
-    settings: &Sampling,
-    kept: &mut Vec<u32>,
-    weights: &mut Vec<f64>,
-) {
-    kept.clear();
-    kept.extend(0..logits.len() as u32);
-    let order = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]).then(a.cmp(b));
-    if settings.top_k > 0 && settings.top_k < kept.len() {
-        kept.select_nth_unstable_by(settings.top_k - 1, order);
-        kept.truncate(settings.top_k);
-    }
-    if settings.top_p < 1.0 {
-        kept.sort_unstable_by(order);
-        weights.clear();
-        weights.extend(kept.iter().map(|t| f64::from(logits[*t as usize] - max).exp()));
-        let limit = weights.iter().sum::<f64>() * f64::from(settings.top_p);
-        let mut before = 0.0;
-        let mut count = 0;
-        // A token stays while the mass before it is below top-p, so the first always does.
-        while count < kept.len() && before < limit {
-            before += weights[count];
-            count += 1;
+/// Puts the tokens that may be drawn into `kept`, in id order: at least the most likely one.
+///
+/// * top-k: the k most likely.
+/// * top-p: of those, most likely first, every token before which less than p of their mass lies
+///   (the rule of the DFlash package, `algorithms.md` 2.1, and of Hugging Face).
+/// * min-p: of those, the tokens at least min-p times as likely as the most likely one (Nguyen et al. 2024).
+///
+/// Equal logits rank by smaller id.
+pub(super) fn keep(logits: &[f32], scale: Scale, settings: &Sampling, kept: &mut Vec<Scored>) {
+    let top_k = settings.top_k > 0 && settings.top_k < logits.len();
+    if top_k {
+        top(logits, settings.top_k, kept);
+        if settings.top_p < 1.0 {
+            let total: f64 = kept.iter().map(|s| scale.weight(s.logit)).sum();
+            if let Some(count) = nucleus(kept, scale, total * f64::from(settings.top_p)) {
+                kept.truncate(count);
+            }
         }
-        kept.truncate(count.max(1));
+    } else if settings.top_p < 1.0 {
+        let limit = scale.mass(logits) * f64::from(settings.top_p);
+        // A nucleus is a few tokens most of the time: sort as many as it takes, not the row.
+        let mut n = 64;
+        loop {
+            top(logits, n, kept);
+            if let Some(count) = nucleus(kept, scale, limit) {
+                kept.truncate(count);
+                break;
+            }
+            if n >= logits.len() {
+                break;
+            }
+            n *= 8;
+        }
     }
-    if settings.min_p > 0.0 {
-        let floor = f64::from(settings.min_p);
-        kept.retain(|t| f64::from(logits[*t as usize] - max).exp() >= floor);
+    // From a float64 logarithm, so that no exponential is needed; ln 0 keeps everything.
+    let floor = f64::from(settings.min_p).ln();
+    let enough = |logit: f32| f64::from(scale.exponent(logit)) >= floor;
+    if top_k || settings.top_p < 1.0 {
+        kept.retain(|s| enough(s.logit));
+        kept.sort_unstable_by_key(|s| s.id);
+    } else {
+        kept.clear();
+        kept.extend(
+            (0u32..)
+                .zip(logits)
+                .filter(|(_, v)| enough(**v))
+                .map(|(id, v)| Scored { logit: *v, id }),
+        );
     }
-    kept.sort_unstable();
+}
+
+/// How many of the sorted tokens have less than `limit` of mass before them; `None` if the list may be too short to tell.
+fn nucleus(sorted: &[Scored], scale: Scale, limit: f64) -> Option<usize> {
+    debug_assert!(sorted.is_sorted_by(|a, b| order(a, b).is_le()));
+    let mut before = 0.0;
+    for (count, token) in sorted.iter().enumerate() {
+        if count > 0 && before >= limit {
+            return Some(count);
+        }
+        before += scale.weight(token.logit);
+    }
+    (before >= limit).then_some(sorted.len())
 }

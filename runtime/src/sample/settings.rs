@@ -1,7 +1,7 @@
 //! How tokens are drawn, and which values are refused.
 
 /// Settings of the draw. Applied in this order: penalties and bias on the logits, temperature,
-/// top-k, top-p, min-p.
+/// top-k, top-p, min-p. Top-p looks at the mass that top-k left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
     /// 0 takes the most likely token; otherwise logits are divided by it.
@@ -18,7 +18,7 @@ pub struct Sampling {
     pub presence_penalty: f32,
     /// Subtracted from logits once per occurrence in the answer.
     pub frequency_penalty: f32,
-    /// Added to the logits of these tokens.
+    /// Added to the logits of these tokens; a token named twice gets both.
     pub logit_bias: Vec<(u32, f32)>,
 }
 
@@ -67,15 +67,17 @@ impl Sampling {
     /// # Errors
     /// The first field that is out of range, by name.
     pub fn validate(&self, vocab: usize) -> Result<(), SamplingError> {
-        check("temperature", self.temperature, 0.0..=100.0)?;
+        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
+            return refuse("temperature", self.temperature, "[0, infinity)");
+        }
         check("min_p", self.min_p, 0.0..=1.0)?;
         check("presence_penalty", self.presence_penalty, -2.0..=2.0)?;
         check("frequency_penalty", self.frequency_penalty, -2.0..=2.0)?;
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             return refuse("top_p", self.top_p, "(0, 1]");
         }
-        if !(self.repetition_penalty > 0.0 && self.repetition_penalty <= 100.0) {
-            return refuse("repetition_penalty", self.repetition_penalty, "(0, 100]");
+        if !(self.repetition_penalty > 0.0 && self.repetition_penalty.is_finite()) {
+            return refuse("repetition_penalty", self.repetition_penalty, "(0, infinity)");
         }
         for (id, bias) in &self.logit_bias {
             check("logit_bias", *bias, -100.0..=100.0)?;
@@ -86,12 +88,19 @@ impl Sampling {
         Ok(())
     }
 
+    /// Whether what was said before changes the logits.
+    pub(super) fn penalises(&self) -> bool {
+        self.repetition_penalty != 1.0 || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
+    }
+
     /// Whether logits must be changed before the draw.
     pub(super) fn shapes_logits(&self) -> bool {
-        self.repetition_penalty != 1.0
-            || self.presence_penalty != 0.0
-            || self.frequency_penalty != 0.0
-            || !self.logit_bias.is_empty()
+        self.penalises() || !self.logit_bias.is_empty()
+    }
+
+    /// Whether some tokens may not be drawn.
+    pub(super) fn filters(&self) -> bool {
+        self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0
     }
 }
 
