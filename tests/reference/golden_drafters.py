@@ -69,7 +69,7 @@ def write_golden(path, drafter, features, anchor, embedding, head):
 def context_of(model, ids, taps):
     """Features [CONTEXT, taps * H] of the first CONTEXT ids, from transformers."""
     hidden = model(torch.tensor([ids[:CONTEXT]]), use_cache=False, output_hidden_states=True).hidden_states
-    return torch.cat([hidden[layer + 1][0] for layer in taps], -1)
+    return torch.cat([hidden[layer + 1][0] for layer in taps], -1).float()
 
 
 def make_trained(out, models):
@@ -90,7 +90,7 @@ def make_random(out):
     target = golden_targets.load(out / RANDOM_TARGET)
     with safe_open(out / RANDOM_TARGET / "golden.safetensors", "pt") as f:
         ids = f.get_tensor("input_ids").tolist()
-    embedding, head = target.get_input_embeddings().weight.detach(), target.get_output_embeddings().weight.detach()
+    embedding, head = (m.weight.detach().float() for m in (target.get_input_embeddings(), target.get_output_embeddings()))
     for seed, (name, config) in enumerate(RANDOM.items(), 21):
         write_random(out / name, config, seed)
         drafter = SlowDrafter(out / name)
