@@ -3,6 +3,7 @@
 use crate::decode::DecodeError;
 use crate::text::TextError;
 use forkcast_engines::backend::BackendError;
+use forkcast_engines::bundle::OpenError;
 use forkcast_engines::manifest::ManifestError;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -52,8 +53,8 @@ pub enum ServeError {
         source: std::io::Error,
     },
     /// The engine cannot be opened: it does not fit this host, or a library is missing.
-    #[error("cannot open the engine: {0}")]
-    Open(Box<dyn std::error::Error + Send + Sync>),
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The engine failed while it was warmed up.
     #[error("warm-up: {0}")]
     WarmUp(DecodeError),
@@ -93,19 +94,21 @@ impl ServeError {
             | Self::Key { .. }
             | Self::Flag { .. }
             | Self::Settings(_) => 2,
-            Self::Open(_) => 3,
+            Self::Open(error) => error.exit_code(),
             _ => 5,
         }
     }
 
     /// What the user can do about it, where something can be done.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Open(e) => return e.hint(),
             Self::Text(e) => e.hint(),
             Self::Settings(e) | Self::WarmUp(e) => e.hint(),
             Self::Bind { .. } => Some("another server may hold the port: choose another with --port"),
             _ => None,
-        }
+        };
+        hint.map(str::to_owned)
     }
 }

@@ -6,14 +6,20 @@
 //! count ([`ledger`]).
 
 pub mod api;
+mod args;
 pub mod engine;
 mod error;
 pub mod http;
 pub mod keys;
 pub mod ledger;
+pub mod log;
 pub mod metrics;
 pub mod model;
+mod run;
+pub mod server;
 pub mod split;
 pub mod state;
 
+pub use args::ServeArgs;
 pub use error::ServeError;
+pub use run::run;

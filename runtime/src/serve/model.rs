@@ -236,7 +236,13 @@ pub fn read_defaults(path: Option<&Path>) -> Result<Sampling, ServeError> {
     sampling.top_p = number("top_p", 1.0)?;
     sampling.min_p = number("min_p", 0.0)?;
     sampling.repetition_penalty = number("repetition_penalty", 1.0)?;
-    sampling.top_k = number("top_k", 0.0)? as usize;
+    sampling.top_k = match config.get("top_k") {
+        None | Some(Value::Null) => 0,
+        Some(value) => {
+            let k = value.as_u64().and_then(|k| usize::try_from(k).ok());
+            k.ok_or_else(|| wrong(format!("top_k: {value} is not a whole number")))?
+        }
+    };
     if config.get("do_sample") == Some(&Value::Bool(false)) {
         sampling.temperature = 0.0;
     }

@@ -1,0 +1,196 @@
+//! Flags of `forkcast serve`.
+
+use super::log::LogFormat;
+use crate::decode::{MAX_BUDGET, Method};
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+Requests are answered one at a time; others wait in a queue, and 429 with Retry-After comes beyond it.
+The first SIGTERM or SIGINT finishes what was accepted, the second ends the process at once.
+
+Examples:
+  forkcast serve bundle
+  forkcast serve bundle --host 0.0.0.0 --port 8080 --api-key-file keys --log-format json
+  forkcast serve bundle --method mfd --budget 64 --max-queue 4 --drain-seconds 60";
+
+/// Flags of `forkcast serve`. Every one has an environment twin; the flag wins.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct ServeArgs {
+    /// The bundle to serve.
+    #[arg(value_name = "MODEL", env = "FORKCAST_MODEL")]
+    pub model: PathBuf,
+
+    /// Address to listen on.
+    #[arg(long, value_name = "HOST", env = "FORKCAST_HOST", default_value = "127.0.0.1")]
+    #[arg(help_heading = "Network")]
+    pub host: String,
+    /// Port to listen on; 0 takes any free one.
+    #[arg(long, value_name = "PORT", env = "FORKCAST_PORT", default_value_t = 8000)]
+    #[arg(help_heading = "Network")]
+    pub port: u16,
+    /// Name that clients ask for; the bundle's folder without.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "FORKCAST_SERVED_MODEL_NAME",
+        help_heading = "Network"
+    )]
+    pub served_model_name: Option<String>,
+    /// Key that clients must send; may be given several times, commas in the environment.
+    #[arg(long, value_name = "KEY", env = "FORKCAST_API_KEY", hide_env_values = true)]
+    #[arg(value_delimiter = ',', help_heading = "Network")]
+    pub api_key: Vec<String>,
+    /// File with one key a line.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FORKCAST_API_KEY_FILE",
+        help_heading = "Network"
+    )]
+    pub api_key_file: Option<PathBuf>,
+    /// Origin that browsers may call from; may be given several times. None without.
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        env = "FORKCAST_CORS_ORIGIN",
+        value_delimiter = ','
+    )]
+    #[arg(help_heading = "Network")]
+    pub cors_origin: Vec<String>,
+    /// Largest request body.
+    #[arg(long, value_name = "BYTES", env = "FORKCAST_MAX_BODY_BYTES", default_value_t = 4 << 20)]
+    #[arg(help_heading = "Network")]
+    pub max_body_bytes: usize,
+    /// Time between comments that keep an idle stream open.
+    #[arg(
+        long,
+        value_name = "S",
+        env = "FORKCAST_KEEP_ALIVE_SECONDS",
+        default_value_t = 15
+    )]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600), help_heading = "Network")]
+    pub keep_alive_seconds: u64,
+
+    /// Requests that may wait while one is answered.
+    #[arg(long, value_name = "N", env = "FORKCAST_MAX_QUEUE", default_value_t = 16)]
+    #[arg(help_heading = "Admission")]
+    pub max_queue: usize,
+    /// Time that a request may take, waiting included.
+    #[arg(
+        long,
+        value_name = "S",
+        env = "FORKCAST_REQUEST_TIMEOUT",
+        default_value_t = 600
+    )]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Admission")]
+    pub request_timeout: u64,
+    /// Time to finish accepted requests at shutdown; what is left then is cut.
+    #[arg(long, value_name = "S", env = "FORKCAST_DRAIN_SECONDS", default_value_t = 30)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=86_400), help_heading = "Admission")]
+    pub drain_seconds: u64,
+
+    /// How the tree of a round is made: plain, chain, ddtree or mfd; the best that the drafter allows without.
+    #[arg(
+        long,
+        value_name = "METHOD",
+        env = "FORKCAST_METHOD",
+        help_heading = "Decoding"
+    )]
+    pub method: Option<Method>,
+    /// Most nodes of a tree, 0 to 1024; plain uses 0, chain at most the block.
+    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", default_value_t = 64, value_parser = budget)]
+    #[arg(help_heading = "Decoding")]
+    pub budget: usize,
+    /// Mode of the drafter that chain and ddtree use.
+    #[arg(
+        long,
+        value_name = "M",
+        env = "FORKCAST_MODE",
+        default_value_t = 0,
+        help_heading = "Decoding"
+    )]
+    pub mode: usize,
+
+    /// Upper bound of prompt plus answer in tokens; the model's own without.
+    #[arg(long, value_name = "N", env = "FORKCAST_MAX_CONTEXT", value_parser = positive)]
+    #[arg(help_heading = "Engine")]
+    pub max_context: Option<usize>,
+    /// Threads; all cores without.
+    #[arg(long, value_name = "N", env = "FORKCAST_THREADS", value_parser = positive, help_heading = "Engine")]
+    pub threads: Option<usize>,
+    /// Most bytes of states kept at turn boundaries; 0 starts every request from nothing.
+    #[arg(long, value_name = "BYTES", env = "FORKCAST_CACHE_BYTES", default_value_t = 1 << 30)]
+    #[arg(help_heading = "Engine")]
+    pub cache_bytes: usize,
+
+    /// How log lines are written.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        env = "FORKCAST_LOG_FORMAT",
+        default_value = "text"
+    )]
+    #[arg(help_heading = "Logging")]
+    pub log_format: LogFormat,
+}
+
+fn budget(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n <= MAX_BUDGET => Ok(n),
+        _ => Err(format!("a budget is a number in 0..={MAX_BUDGET}")),
+    }
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err("a number of at least 1 is needed".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        serve: ServeArgs,
+    }
+
+    #[test]
+    fn every_flag_has_its_environment_twin() {
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for argument in command.get_arguments().filter(|a| a.get_id() != "help") {
+            let id = argument.get_id().as_str().to_uppercase();
+            let twin = argument.get_env().and_then(std::ffi::OsStr::to_str);
+            assert_eq!(twin, Some(format!("FORKCAST_{id}").as_str()));
+        }
+    }
+
+    #[test]
+    fn values_are_bounded() {
+        for flags in [
+            ["--budget", "1025"],
+            ["--budget", "-1"],
+            ["--method", "magic"],
+            ["--max-context", "0"],
+            ["--keep-alive-seconds", "0"],
+            ["--request-timeout", "0"],
+            ["--port", "65536"],
+            ["--log-format", "xml"],
+        ] {
+            assert!(
+                Cli::try_parse_from(["x", "bundle", flags[0], flags[1]]).is_err(),
+                "{flags:?}"
+            );
+        }
+        let cli = Cli::try_parse_from(["x", "bundle", "--method", "mfd"]).unwrap();
+        assert_eq!(cli.serve.method, Some(Method::Mfd));
+        assert_eq!(cli.serve.host, "127.0.0.1");
+    }
+}

@@ -1,0 +1,141 @@
+//! From flags to a running server.
+
+use super::args::ServeArgs;
+use super::engine::{Loader, WorkerSettings};
+use super::http::HttpSettings;
+use super::keys::Keys;
+use super::model::{Model, read_defaults};
+use super::server::{Settings, serve};
+use super::{ServeError, log};
+use crate::text::TextModel;
+use forkcast_engines::bundle::OpenError;
+use forkcast_engines::manifest;
+use forkcast_engines::ort::{OpenOptions, OrtBackend};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Serves until a signal comes. Starts logging on stderr, so nothing else in the process should have.
+///
+/// # Errors
+/// The server cannot start or cannot go on; [`ServeError::exit_code`] says what that means for the process.
+pub fn run(args: ServeArgs) -> Result<(), ServeError> {
+    log::install(args.log_format);
+    let model = Arc::new(open_model(&args)?);
+    let settings = settings(&args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let result = runtime.block_on(async {
+        let stop = Stop::new().map_err(ServeError::Runtime)?;
+        let address = format!("{}:{}", args.host, args.port);
+        let listener = TcpListener::bind((args.host.as_str(), args.port)).await;
+        let listener = listener.map_err(|source| ServeError::Bind { address, source })?;
+        let address = listener.local_addr().map_err(ServeError::Runtime)?;
+        tracing::info!(target: "forkcast::serve", %address, model = %model.id, "loading");
+        serve(settings, model, loader(args), listener, stop.first()).await
+    });
+    // Blocking work and a loading engine are not waited for.
+    runtime.shutdown_background();
+    result
+}
+
+/// Reads everything about the model but its engine.
+fn open_model(args: &ServeArgs) -> Result<Model, ServeError> {
+    let dir = &args.model;
+    if !dir.join(manifest::FILE_NAME).is_file()
+        && let Err(error @ OpenError::NotABundle { .. }) = forkcast_engines::bundle::Bundle::open(dir)
+    {
+        // Says what the place is instead.
+        return Err(error.into());
+    }
+    let manifest = manifest::read(dir)?;
+    let text = TextModel::open(dir, &manifest.text)?;
+    let config = manifest
+        .text
+        .generation_config
+        .as_ref()
+        .map(|name| dir.join(name));
+    let defaults = read_defaults(config.as_deref())?;
+    let folder = || {
+        let whole = std::path::absolute(dir).ok();
+        let name = whole.as_deref().and_then(|d| d.file_name()?.to_str());
+        name.unwrap_or("forkcast").to_owned()
+    };
+    let id = args.served_model_name.clone().unwrap_or_else(folder);
+    Model::new(id, text, manifest.stop_ids, defaults)
+}
+
+fn settings(args: &ServeArgs) -> Result<Settings, ServeError> {
+    let origin = |origin: &String| {
+        origin.parse().map_err(|_| ServeError::Flag {
+            flag: "--cors-origin",
+            reason: format!("{origin:?} is no origin"),
+        })
+    };
+    let cors: Result<Vec<_>, _> = args.cors_origin.iter().map(origin).collect();
+    Ok(Settings {
+        worker: WorkerSettings {
+            method: args.method,
+            budget: args.budget,
+            mode: args.mode,
+            cache_bytes: args.cache_bytes,
+        },
+        http: HttpSettings {
+            max_body: args.max_body_bytes,
+            timeout: Duration::from_secs(args.request_timeout),
+            keep_alive: Duration::from_secs(args.keep_alive_seconds),
+            max_queue: args.max_queue,
+            keys: Keys::collect(&args.api_key, args.api_key_file.as_deref())?,
+            cors: cors?,
+        },
+        drain: Duration::from_secs(args.drain_seconds),
+    })
+}
+
+fn loader(args: ServeArgs) -> Loader {
+    Box::new(move || {
+        let options = OpenOptions {
+            threads: args.threads,
+            max_context: args.max_context,
+            library: None,
+        };
+        Ok(Box::new(OrtBackend::open(&args.model, &options)?))
+    })
+}
+
+/// SIGTERM and SIGINT.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the first signal. From then on a second one ends the process at once.
+    async fn first(mut self) {
+        self.next().await;
+        tokio::spawn(async move {
+            let code = self.next().await;
+            tracing::warn!(target: "forkcast::serve", "second signal: ending at once");
+            std::process::exit(code);
+        });
+    }
+
+    /// The next signal, as the exit code that shells give it.
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => 128 + SignalKind::terminate().as_raw_value(),
+            _ = self.interrupt.recv() => 128 + SignalKind::interrupt().as_raw_value(),
+        }
+    }
+}
