@@ -1,7 +1,7 @@
 use super::{
-    math::{Mat, Size, exp, gemm},
+    math::{Mat, Size, exp1, gemm_transposed},
     parallel::{Parallel, Shared},
-    simd::{Task, dispatch},
+    simd::{Isa, Task, dispatch},
 };
 use crate::{args::UpdateArgs, error::OperatorError, ops};
 
@@ -31,22 +31,22 @@ pub fn delta_branch_update(
 }
 
 impl Task for Update<'_> {
-    fn scratch(&self) -> usize {
-        self.args.path.len() * (self.args.key_dim + self.args.value_dim)
+    fn scratch(&self, lanes: usize) -> usize {
+        self.args.path.len() * (self.args.key_dim + self.args.value_dim + 2 * lanes)
     }
 
     #[inline(always)]
-    fn run<const FMA: bool, const W: usize>(&self, head: usize, scratch: &mut [f32]) {
+    fn run<I: Isa>(&self, isa: I, head: usize, scratch: &mut [f32]) {
         let a = &self.args;
         let (dk, dv) = (a.key_dim, a.value_dim);
         let key_head = head / (a.value_heads / a.key_heads);
         let (keys, rest) = scratch.split_at_mut(a.path.len() * dk);
-        let deltas = &mut rest[..a.path.len() * dv];
+        let (deltas, pack) = rest.split_at_mut(a.path.len() * dv);
         let gate = |row: usize| a.gates[row * a.value_heads + head];
         let rows = || a.path.iter().map(|row| *row as usize);
         let last = rows().next_back().map_or(0.0, gate);
         for (at, row) in rows().enumerate() {
-            let weight = exp::<FMA>(last - gate(row));
+            let weight = exp1(isa, last - gate(row));
             keys[at * dk..][..dk].copy_from_slice(&a.k[(row * a.key_heads + key_head) * dk..][..dk]);
             let u = &a.u[(row * a.value_heads + head) * dv..][..dv];
             for (delta, u) in deltas[at * dv..][..dv].iter_mut().zip(u) {
@@ -56,7 +56,7 @@ impl Task for Update<'_> {
         #[expect(unsafe_code, reason = "tasks own heads of one output")]
         // SAFETY: only this task writes this head, and takes it once.
         let state = unsafe { self.state.part(head * dk * dv, dk * dv) };
-        let decay = exp::<FMA>(last);
+        let decay = exp1(isa, last);
         for (new, old) in state.iter_mut().zip(&a.state[head * dk * dv..][..dk * dv]) {
             *new = decay * old;
         }
@@ -73,6 +73,6 @@ impl Task for Update<'_> {
             data: deltas,
             stride: dv,
         };
-        gemm::<FMA, W, true>(size, keys, deltas, state, dv);
+        gemm_transposed(isa, size, keys, deltas, state, dv, pack);
     }
 }

@@ -1,82 +1,78 @@
-//! Arithmetic that the kernels share: dot products, register-tiled matrix products, exp.
+//! Arithmetic that the kernels share: exp, dot products, register-tiled matrix products.
 
-/// `a * b + c`, fused where that is one instruction.
-#[inline(always)]
-pub(super) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
-    if FMA { a.mul_add(b, c) } else { a * b + c }
-}
+use super::simd::Isa;
 
-/// The first `W` elements from `at` on, as an array.
+/// exp(x): 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2] with the coefficients of the Cephes library's
+/// `expf`. Relative error below 2.5e-7 on [-87, 88]; smaller x gives 0 and larger x gives exp(88), so
+/// nothing overflows.
 #[inline(always)]
-fn lanes<const W: usize>(slice: &[f32], at: usize) -> &[f32; W] {
-    slice[at..at + W].first_chunk().expect("W elements")
-}
-
-/// exp(x) for vectorised loops: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2], coefficients of the
-/// Cephes library's `expf`. Relative error below 2e-7 on [-87, 88]; smaller x gives 0 and larger x
-/// exp(88), so nothing overflows.
-#[inline(always)]
-pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer
-    let clamped = x.clamp(-87.0, 88.0);
-    let n = fma::<FMA>(clamped, std::f32::consts::LOG2_E, ROUND) - ROUND;
+pub(super) fn exp<I: Isa>(isa: I, x: I::V) -> I::V {
+    /// 1.5 * 2^23: adding it rounds to an integer.
+    const ROUND: f32 = 12_582_912.0;
+    let lowest = isa.splat(-87.0);
+    let clamped = isa.min(isa.max(x, lowest), isa.splat(88.0));
+    let round = isa.splat(ROUND);
+    let n = isa.sub(
+        isa.fma(clamped, isa.splat(std::f32::consts::LOG2_E), round),
+        round,
+    );
     // ln 2 in two parts, the first exact when multiplied by n.
-    let r = fma::<FMA>(n, -0.693_359_375, clamped);
-    let r = fma::<FMA>(n, 2.121_944_4e-4, r);
-    let mut p = 1.987_569_1e-4;
+    let r = isa.fma(n, isa.splat(-0.693_359_4), clamped);
+    let r = isa.fma(n, isa.splat(2.121_944_4e-4), r);
+    let mut p = isa.splat(1.987_569_1e-4);
     for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
-        p = fma::<FMA>(p, r, c);
+        p = isa.fma(p, r, isa.splat(c));
     }
-    let p = fma::<FMA>(p * r, r, r) + 1.0;
-    #[expect(clippy::cast_possible_truncation, reason = "n is an integer in -126..=127")]
-    let scale = f32::from_bits((((n as i32) + 127) as u32) << 23);
-    if x < -87.0 { 0.0 } else { p * scale }
+    let p = isa.add(isa.fma(isa.mul(p, r), r, r), isa.splat(1.0));
+    isa.keep_ge(x, lowest, isa.scale_pow2(p, n))
 }
 
-/// Dot products of `R` vectors with one vector, all of the same length.
+/// [`exp`] of one number.
 #[inline(always)]
-pub(super) fn dots<const FMA: bool, const R: usize>(a: [&[f32]; R], b: &[f32]) -> [f32; R] {
-    const W: usize = 16;
-    let len = b.len();
+pub(super) fn exp1<I: Isa>(isa: I, x: f32) -> f32 {
+    // All lanes are equal; the first is read through a sum that the compiler folds.
+    let mut lanes = [0.0; 16];
+    isa.store(&mut lanes, exp(isa, isa.splat(x)));
+    lanes[0]
+}
+
+// Vectors are never passed through closures: those would be compiled without the features.
+
+/// Dot products of `A` vectors with `B` vectors, all as long as `b[0]`.
+#[inline(always)]
+pub(super) fn dots<I: Isa, const A: usize, const B: usize>(
+    isa: I,
+    a: [&[f32]; A],
+    b: [&[f32]; B],
+) -> [[f32; B]; A] {
+    let len = b[0].len();
     let a = a.map(|row| &row[..len]);
-    let mut acc = [[0.0f32; W]; R];
+    let b = b.map(|row| &row[..len]);
+    let mut acc = [[isa.splat(0.0); B]; A];
     let mut p = 0;
-    while p + W <= len {
-        let b = lanes::<W>(b, p);
-        for (row, acc) in a.iter().zip(&mut acc) {
-            let row = lanes::<W>(row, p);
-            for l in 0..W {
-                acc[l] = fma::<FMA>(row[l], b[l], acc[l]);
+    while p + I::LANES <= len {
+        let mut right = [isa.splat(0.0); B];
+        for (right, row) in right.iter_mut().zip(&b) {
+            *right = isa.load(&row[p..]);
+        }
+        for (acc, row) in acc.iter_mut().zip(&a) {
+            let left = isa.load(&row[p..]);
+            for (acc, right) in acc.iter_mut().zip(&right) {
+                *acc = isa.fma(left, *right, *acc);
             }
         }
-        p += W;
+        p += I::LANES;
     }
-    let mut sums = [0.0f32; R];
-    for (sum, acc) in sums.iter_mut().zip(&acc) {
-        let mut half = [0.0f32; 8];
-        for l in 0..8 {
-            half[l] = acc[l] + acc[l + 8];
-        }
-        let mut quarter = [0.0f32; 4];
-        for l in 0..4 {
-            quarter[l] = half[l] + half[l + 4];
-        }
-        *sum = (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
-    }
-    for (row, sum) in a.iter().zip(&mut sums) {
-        for at in p..len {
-            *sum = fma::<FMA>(row[at], b[at], *sum);
+    let mut sums = [[0.0; B]; A];
+    for ((sums, acc), a) in sums.iter_mut().zip(&acc).zip(&a) {
+        for ((sum, acc), b) in sums.iter_mut().zip(acc).zip(&b) {
+            *sum = isa.sum(*acc);
+            for (a, b) in a[p..].iter().zip(&b[p..]) {
+                *sum += a * b;
+            }
         }
     }
     sums
-}
-
-/// `y += factor * x`.
-#[inline(always)]
-pub(super) fn axpy<const FMA: bool>(factor: f32, x: &[f32], y: &mut [f32]) {
-    for (y, x) in y.iter_mut().zip(x) {
-        *y = fma::<FMA>(factor, *x, *y);
-    }
 }
 
 /// A matrix inside a slice: element (row, column) lies at `row * stride + column`.
@@ -84,6 +80,16 @@ pub(super) fn axpy<const FMA: bool>(factor: f32, x: &[f32], y: &mut [f32]) {
 pub(super) struct Mat<'a> {
     pub(super) data: &'a [f32],
     pub(super) stride: usize,
+}
+
+impl<'a> Mat<'a> {
+    #[inline(always)]
+    fn from(self, at: usize) -> Mat<'a> {
+        Mat {
+            data: &self.data[at..],
+            stride: self.stride,
+        }
+    }
 }
 
 /// Sizes of a matrix product: C [rows,columns] from a sum over `depth`.
@@ -94,96 +100,229 @@ pub(super) struct Size {
     pub(super) depth: usize,
 }
 
-/// `C += A B`, or `C += A^T B` with `TRANS` (A is then [depth, rows]); C is [rows, columns] with row stride
-/// `c_stride`. Register tiles of 4 rows and `W` columns.
+/// `C += A B`; A is [rows,depth], B is [depth,columns], C has row stride `c_stride`.
 #[inline(always)]
-pub(super) fn gemm<const FMA: bool, const W: usize, const TRANS: bool>(
+pub(super) fn gemm<I: Isa>(isa: I, size: Size, a: Mat<'_>, b: Mat<'_>, c: &mut [f32], c_stride: usize) {
+    let mut column = 0;
+    // Few rows: wide tiles, so that B is swept in long pieces.
+    while size.rows < 4 && column + 4 * I::LANES <= size.columns {
+        strip::<I, 4, false>(isa, size, a, b.from(column), &mut c[column..], c_stride);
+        column += 4 * I::LANES;
+    }
+    while column + 2 * I::LANES <= size.columns {
+        strip::<I, 2, false>(isa, size, a, b.from(column), &mut c[column..], c_stride);
+        column += 2 * I::LANES;
+    }
+    if column + I::LANES <= size.columns {
+        strip::<I, 1, false>(isa, size, a, b.from(column), &mut c[column..], c_stride);
+        column += I::LANES;
+    }
+    for row in 0..size.rows {
+        for column in column..size.columns {
+            let a = &a.data[row * a.stride..][..size.depth];
+            let products = a
+                .iter()
+                .zip(b.data[column..].iter().step_by(b.stride))
+                .map(|(a, b)| a * b);
+            c[row * c_stride + column] += products.sum::<f32>();
+        }
+    }
+}
+
+/// `C += A^T B`; A is [depth,rows], B is [depth,columns], C has row stride `c_stride`. `pack` holds
+/// `depth * 2 * LANES` floats: strips of B are copied there when many rows read them, because rows of B
+/// that lie a power of two apart share few cache sets.
+#[inline(always)]
+pub(super) fn gemm_transposed<I: Isa>(
+    isa: I,
+    size: Size,
+    a: Mat<'_>,
+    b: Mat<'_>,
+    c: &mut [f32],
+    c_stride: usize,
+    pack: &mut [f32],
+) {
+    let wide = 2 * I::LANES;
+    let mut column = 0;
+    while column + wide <= size.columns {
+        let c = &mut c[column..];
+        if size.rows > 8 {
+            for p in 0..size.depth {
+                pack[p * wide..][..wide].copy_from_slice(&b.data[p * b.stride + column..][..wide]);
+            }
+            let packed = Mat {
+                data: pack,
+                stride: wide,
+            };
+            strip::<I, 2, true>(isa, size, a, packed, c, c_stride);
+        } else {
+            strip::<I, 2, true>(isa, size, a, b.from(column), c, c_stride);
+        }
+        column += wide;
+    }
+    if column + I::LANES <= size.columns {
+        strip::<I, 1, true>(isa, size, a, b.from(column), &mut c[column..], c_stride);
+        column += I::LANES;
+    }
+    for row in 0..size.rows {
+        for column in column..size.columns {
+            let a = a.data[row..].iter().step_by(a.stride).take(size.depth);
+            let products = a
+                .zip(b.data[column..].iter().step_by(b.stride))
+                .map(|(a, b)| a * b);
+            c[row * c_stride + column] += products.sum::<f32>();
+        }
+    }
+}
+
+/// All rows of `C` vectors' worth of columns.
+#[inline(always)]
+fn strip<I: Isa, const C: usize, const TRANS: bool>(
+    isa: I,
     size: Size,
     a: Mat<'_>,
     b: Mat<'_>,
     c: &mut [f32],
     c_stride: usize,
 ) {
-    let mut column = 0;
-    while column < size.columns {
-        let left = size.columns - column;
-        let b = Mat {
-            data: &b.data[column..],
-            stride: b.stride,
-        };
-        let c = &mut c[column..];
-        column += if left >= W {
-            column_strip::<FMA, W, TRANS>(size, a, b, c, c_stride)
-        } else if left >= 16 {
-            column_strip::<FMA, 16, TRANS>(size, a, b, c, c_stride)
-        } else if left >= 8 {
-            column_strip::<FMA, 8, TRANS>(size, a, b, c, c_stride)
-        } else {
-            column_strip::<FMA, 1, TRANS>(size, a, b, c, c_stride)
-        };
-    }
-}
-
-/// All rows of `W` columns; returns `W`.
-#[inline(always)]
-fn column_strip<const FMA: bool, const W: usize, const TRANS: bool>(
-    size: Size,
-    a: Mat<'_>,
-    b: Mat<'_>,
-    c: &mut [f32],
-    c_stride: usize,
-) -> usize {
-    let start = |row: usize| Mat {
-        data: &a.data[if TRANS { row } else { row * a.stride }..],
-        stride: a.stride,
-    };
+    let from = |row: usize| a.from(if TRANS { row } else { row * a.stride });
     let mut row = 0;
-    while row + 4 <= size.rows {
-        tile::<FMA, 4, W, TRANS>(size.depth, start(row), b, &mut c[row * c_stride..], c_stride);
-        row += 4;
+    if C == 1 {
+        while row + 8 <= size.rows {
+            tile::<I, 8, C, TRANS>(isa, size.depth, from(row), b, &mut c[row * c_stride..], c_stride);
+            row += 8;
+        }
     }
-    while row < size.rows {
-        tile::<FMA, 1, W, TRANS>(size.depth, start(row), b, &mut c[row * c_stride..], c_stride);
-        row += 1;
+    if C <= 2 {
+        while row + 4 <= size.rows {
+            tile::<I, 4, C, TRANS>(isa, size.depth, from(row), b, &mut c[row * c_stride..], c_stride);
+            row += 4;
+        }
     }
-    W
+    while row + 2 <= size.rows {
+        tile::<I, 2, C, TRANS>(isa, size.depth, from(row), b, &mut c[row * c_stride..], c_stride);
+        row += 2;
+    }
+    if row < size.rows {
+        tile::<I, 1, C, TRANS>(isa, size.depth, from(row), b, &mut c[row * c_stride..], c_stride);
+    }
 }
 
+/// `R` rows and `C` vectors of columns, accumulated in registers.
 #[inline(always)]
-fn tile<const FMA: bool, const R: usize, const W: usize, const TRANS: bool>(
+#[expect(clippy::needless_range_loop, reason = "one index into several slices")]
+fn tile<I: Isa, const R: usize, const C: usize, const TRANS: bool>(
+    isa: I,
     depth: usize,
     a: Mat<'_>,
     b: Mat<'_>,
     c: &mut [f32],
     c_stride: usize,
 ) {
-    let mut acc = [[0.0f32; W]; R];
+    let mut acc = [[isa.splat(0.0); C]; R];
     for (r, acc) in acc.iter_mut().enumerate() {
-        *acc = *lanes::<W>(c, r * c_stride);
-    }
-    if TRANS {
-        for p in 0..depth {
-            let a = lanes::<R>(a.data, p * a.stride);
-            let b = lanes::<W>(b.data, p * b.stride);
-            for (acc, a) in acc.iter_mut().zip(a) {
-                for l in 0..W {
-                    acc[l] = fma::<FMA>(*a, b[l], acc[l]);
-                }
-            }
+        let c = &c[r * c_stride..][..C * I::LANES];
+        for (l, acc) in acc.iter_mut().enumerate() {
+            *acc = isa.load(&c[l * I::LANES..]);
         }
-    } else {
-        let rows: [&[f32]; R] = std::array::from_fn(|r| &a.data[r * a.stride..][..depth]);
-        for p in 0..depth {
-            let b = lanes::<W>(b.data, p * b.stride);
-            for (acc, row) in acc.iter_mut().zip(&rows) {
-                let a = row[p];
-                for l in 0..W {
-                    acc[l] = fma::<FMA>(a, b[l], acc[l]);
-                }
+    }
+    // Row-major A: rows cut to the same length, so that one comparison guards all of them.
+    let rows: [&[f32]; R] = std::array::from_fn(|r| {
+        if TRANS {
+            &a.data[..0]
+        } else {
+            &a.data[r * a.stride..][..depth]
+        }
+    });
+    for p in 0..depth {
+        let left: [f32; R] = if TRANS {
+            *a.data[p * a.stride..].first_chunk().expect("R rows")
+        } else {
+            std::array::from_fn(|r| rows[r][p])
+        };
+        let b = &b.data[p * b.stride..][..C * I::LANES];
+        let mut right = [isa.splat(0.0); C];
+        for (l, right) in right.iter_mut().enumerate() {
+            *right = isa.load(&b[l * I::LANES..]);
+        }
+        for (acc, left) in acc.iter_mut().zip(left) {
+            let left = isa.splat(left);
+            for (acc, right) in acc.iter_mut().zip(&right) {
+                *acc = isa.fma(left, *right, *acc);
             }
         }
     }
     for (r, acc) in acc.iter().enumerate() {
-        c[r * c_stride..][..W].copy_from_slice(acc);
+        let c = &mut c[r * c_stride..][..C * I::LANES];
+        for (l, acc) in acc.iter().enumerate() {
+            isa.store(&mut c[l * I::LANES..], *acc);
+        }
+    }
+}
+
+/// `y[t] += sum_j factors[t][j] x_j` for `T` targets at once, with the vectors x_j wherever they lie:
+/// `y` is [T, len], `factors` is [T, count], x_j = `x(j)` has `len` elements.
+#[inline(always)]
+pub(super) fn combine<'x, I: Isa, const T: usize>(
+    isa: I,
+    factors: Mat<'_>,
+    count: usize,
+    x: impl Fn(usize) -> &'x [f32],
+    y: &mut [f32],
+    len: usize,
+) {
+    let factors: [&[f32]; T] = std::array::from_fn(|t| &factors.data[t * factors.stride..][..count]);
+    let mut at = 0;
+    while at + 2 * I::LANES <= len {
+        combine_strip::<I, T, 2>(isa, factors, &x, y, len, at);
+        at += 2 * I::LANES;
+    }
+    if at + I::LANES <= len {
+        combine_strip::<I, T, 1>(isa, factors, &x, y, len, at);
+        at += I::LANES;
+    }
+    for (t, factors) in factors.iter().enumerate() {
+        let y = &mut y[t * len..][at..len];
+        for (j, factor) in factors.iter().enumerate() {
+            for (y, x) in y.iter_mut().zip(&x(j)[at..]) {
+                *y += factor * x;
+            }
+        }
+    }
+}
+
+/// `C` vectors' worth of elements from `at` on.
+#[inline(always)]
+fn combine_strip<'x, I: Isa, const T: usize, const C: usize>(
+    isa: I,
+    factors: [&[f32]; T],
+    x: &impl Fn(usize) -> &'x [f32],
+    y: &mut [f32],
+    len: usize,
+    at: usize,
+) {
+    let mut acc = [[isa.splat(0.0); C]; T];
+    for (t, acc) in acc.iter_mut().enumerate() {
+        for (l, acc) in acc.iter_mut().enumerate() {
+            *acc = isa.load(&y[t * len + at + l * I::LANES..]);
+        }
+    }
+    for j in 0..factors[0].len() {
+        let x = &x(j)[at..at + C * I::LANES];
+        let mut right = [isa.splat(0.0); C];
+        for (l, right) in right.iter_mut().enumerate() {
+            *right = isa.load(&x[l * I::LANES..]);
+        }
+        for (acc, factors) in acc.iter_mut().zip(&factors) {
+            let factor = isa.splat(factors[j]);
+            for (acc, right) in acc.iter_mut().zip(&right) {
+                *acc = isa.fma(factor, *right, *acc);
+            }
+        }
+    }
+    for (t, acc) in acc.iter().enumerate() {
+        for (l, acc) in acc.iter().enumerate() {
+            isa.store(&mut y[t * len + at + l * I::LANES..], *acc);
+        }
     }
 }

@@ -15,8 +15,9 @@ pub fn tree_causal_conv(a: &ConvArgs<'_>) -> Vec<f64> {
         };
         window.push(&a.x[i * a.channels..][..a.channels]);
         for channel in 0..a.channels {
-            let sum: f64 = (0..a.taps)
-                .map(|tap| f64::from(a.weight[channel * a.taps + tap]) * f64::from(window[tap][channel]))
+            let weight = &a.weight[channel * a.taps..][..a.taps];
+            let sum: f64 = (weight.iter().zip(&window))
+                .map(|(weight, row)| f64::from(*weight) * f64::from(row[channel]))
                 .sum();
             y.push(sum / (1.0 + (-sum).exp()));
         }

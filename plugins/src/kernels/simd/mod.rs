@@ -1,0 +1,111 @@
+//! Vector instructions chosen at run time, and per-thread scratch memory.
+//!
+//! Kernels are written once over [`Isa`]. [`dispatch`] inlines a [`Task`] into functions compiled with the
+//! instruction set's features, so that vectors stay in registers.
+
+mod portable;
+mod scratch;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::parallel::Parallel;
+use scratch::Scratch;
+use std::sync::OnceLock;
+
+/// An instruction set. A value of an implementing type is the proof that this machine has it. Every method
+/// is `#[inline(always)]`: outside of a function with the features it would be a slow call.
+pub(super) trait Isa: Copy + Send + Sync {
+    /// Vector of [`Self::LANES`] floats.
+    type V: Copy;
+    /// Floats per vector.
+    const LANES: usize;
+
+    /// All lanes `x`.
+    fn splat(self, x: f32) -> Self::V;
+    /// The first lanes' worth of `from`, which must be that long.
+    fn load(self, from: &[f32]) -> Self::V;
+    /// Writes the lanes to the start of `to`, which must be that long.
+    fn store(self, to: &mut [f32], x: Self::V);
+    /// `a + b`
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a / b`
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once where the machine can.
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// Larger of the two.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Smaller of the two.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Sum of the lanes.
+    fn sum(self, x: Self::V) -> f32;
+    /// `x * 2^n` for integral `n` in -126..=127.
+    fn scale_pow2(self, x: Self::V, n: Self::V) -> Self::V;
+    /// `value` where `x >= limit`, else 0.
+    fn keep_ge(self, x: Self::V, limit: Self::V, value: Self::V) -> Self::V;
+}
+
+/// Numbered pieces of a kernel's work.
+pub(super) trait Task: Sync {
+    /// Floats of scratch memory that one piece needs when vectors have `lanes` floats.
+    fn scratch(&self, lanes: usize) -> usize;
+
+    /// Does piece `index`. Implementations are `#[inline(always)]`, see [`Isa`].
+    fn run<I: Isa>(&self, isa: I, index: usize, scratch: &mut [f32]);
+}
+
+/// What this machine has.
+#[derive(Clone, Copy, Debug)]
+enum Level {
+    Portable(portable::Portable),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(x86::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(x86::Avx512),
+}
+
+fn level() -> Level {
+    static LEVEL: OnceLock<Level> = OnceLock::new();
+    *LEVEL.get_or_init(|| {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some(isa) = x86::Avx512::detect() {
+                return Level::Avx512(isa);
+            }
+            if let Some(isa) = x86::Avx2::detect() {
+                return Level::Avx2(isa);
+            }
+        }
+        Level::Portable(portable::Portable)
+    })
+}
+
+/// Runs all pieces of a task with the best instruction set of this machine.
+pub(super) fn dispatch<T: Task>(parallel: &dyn Parallel, pieces: usize, task: &T) {
+    dispatch_at(level(), parallel, pieces, task);
+}
+
+fn dispatch_at<T: Task>(level: Level, parallel: &dyn Parallel, pieces: usize, task: &T) {
+    parallel.run(pieces, &|index| match level {
+        Level::Portable(isa) => {
+            let mut scratch = Scratch::take(task.scratch(portable::Portable::LANES));
+            task.run(isa, index, scratch.floats());
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2(isa) => {
+            let mut scratch = Scratch::take(task.scratch(x86::Avx2::LANES));
+            x86::run_avx2(isa, task, index, scratch.floats());
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(isa) => {
+            let mut scratch = Scratch::take(task.scratch(x86::Avx512::LANES));
+            x86::run_avx512(isa, task, index, scratch.floats());
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;
