@@ -2,7 +2,7 @@
 
 use crate::ExportError;
 use crate::checkpoint::Checkpoint;
-use crate::config::{DrafterConfig, MAX_MODES, TargetConfig};
+use crate::config::{DrafterConfig, MAX_DRAFT_ROWS, MAX_MODES, TargetConfig};
 use crate::graphs::{self, Built, DraftParts};
 use crate::weights::{Placed, Store, Transform};
 use forkcast_engines::manifest::{Dtype, Family};
@@ -129,6 +129,13 @@ fn mode_embedding(
         && promised != modes
     {
         return refuse(format!("{modes} modes, but mfd_config.num_modes says {promised}"));
+    }
+    if modes * config.block > MAX_DRAFT_ROWS {
+        let rows = modes * config.block;
+        return refuse(format!(
+            "{modes} modes of {} rows make {rows}, more than {MAX_DRAFT_ROWS}",
+            config.block
+        ));
     }
     let placed = store.place(name, &[modes, config.hidden], dtype, Transform::None)?;
     Ok((Some(placed), modes))

@@ -17,8 +17,15 @@ pub(crate) fn check(out: &Path) -> Result<(), ExportError> {
             "name a new folder",
         ));
     }
-    if fs::symlink_metadata(out).is_err() {
+    let Ok(found) = fs::symlink_metadata(out) else {
         return Ok(());
+    };
+    if found.is_symlink() {
+        // A rename would replace the link and leave what it points to.
+        return Err(ExportError::usage(
+            format!("--out {}: is a symbolic link", out.display()),
+            "name the folder that it points to",
+        ));
     }
     if is_bundle(out) || fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none()) {
         return Ok(());
@@ -217,4 +224,31 @@ pub(crate) fn reference(out: &Path, dir: &Path) -> Result<PathBuf, ExportError> 
         .count();
     let up = from.components().skip(shared).map(|_| Component::ParentDir);
     Ok(up.chain(to.components().skip(shared)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tests run in the folder of the crate, so `src` is a relative folder that exists.
+    #[test]
+    fn relative_checkpoints_are_found_from_the_bundle() {
+        let root = tempfile::tempdir().expect("temporary folder");
+        for out in ["bundle", "a/b/bundle"] {
+            let out = root.path().join(out);
+            let path = reference(&out, Path::new("src")).expect("a path");
+            assert!(path.is_relative(), "{}", path.display());
+            fs::create_dir_all(&out).expect("folder");
+            let found = fs::canonicalize(out.join(&path)).expect("exists");
+            assert_eq!(found, fs::canonicalize("src").expect("exists"));
+        }
+        let path = reference(Path::new("no/such/bundle"), Path::new("src")).expect("a path");
+        assert_eq!(path, Path::new("../../../src"));
+    }
+
+    #[test]
+    fn absolute_checkpoints_stay_as_given() {
+        let path = reference(Path::new("bundle"), Path::new("/models/x")).expect("a path");
+        assert_eq!(path, Path::new("/models/x"));
+    }
 }

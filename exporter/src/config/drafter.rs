@@ -161,6 +161,8 @@ impl DrafterConfig {
 const MAX_BLOCK: usize = 256;
 /// Most modes of a drafter.
 pub(crate) const MAX_MODES: usize = 64;
+/// Most rows of one draft pass.
+pub(crate) const MAX_DRAFT_ROWS: usize = 2048;
 
 fn layers(top: &Fields, causal: Option<bool>) -> Result<Vec<DraftLayer>, ExportError> {
     let count = target::layer_count(top)?;

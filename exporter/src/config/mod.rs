@@ -7,7 +7,7 @@ mod refuse;
 mod rope;
 mod target;
 
-pub(crate) use drafter::{DraftLayer, DrafterConfig, MAX_MODES, ModeRows};
+pub(crate) use drafter::{DraftLayer, DrafterConfig, MAX_DRAFT_ROWS, MAX_MODES, ModeRows};
 pub(crate) use fields::Fields;
 pub(crate) use pair::check_pair;
 pub(crate) use rope::Rope;

@@ -154,6 +154,7 @@ pub(super) fn attention(fields: &Fields, hidden: usize, heads: usize) -> Result<
         None if hidden.is_multiple_of(heads) => hidden / heads,
         None => return Err(fields.error("head_dim", "is missing")),
     };
+    bounded(fields, "head_dim", head_dim)?;
     Ok(Attention {
         heads,
         kv_heads,
@@ -164,6 +165,16 @@ pub(super) fn attention(fields: &Fields, hidden: usize, heads: usize) -> Result<
 /// Epsilon of the norms.
 pub(super) fn eps(fields: &Fields) -> Result<f32, ExportError> {
     Ok(fields.positive("rms_norm_eps")?.unwrap_or(1e-6) as f32)
+}
+
+/// Largest head and convolution kernel: constants of this size are built into graphs.
+const MAX_HEAD: usize = 4096;
+
+fn bounded(fields: &Fields, name: &str, value: usize) -> Result<(), ExportError> {
+    if value > MAX_HEAD {
+        return Err(fields.error(name, format!("{value} exceeds {MAX_HEAD}")));
+    }
+    Ok(())
 }
 
 fn delta(fields: &Fields) -> Result<DeltaNet, ExportError> {
@@ -183,6 +194,9 @@ fn delta(fields: &Fields) -> Result<DeltaNet, ExportError> {
             ),
         ));
     }
+    bounded(fields, "linear_key_head_dim", delta.key_dim)?;
+    bounded(fields, "linear_value_head_dim", delta.value_dim)?;
+    bounded(fields, "linear_conv_kernel_dim", delta.kernel)?;
     if delta.kernel < 2 {
         return Err(fields.error("linear_conv_kernel_dim", "1 is not supported"));
     }

@@ -4,11 +4,12 @@
 //! every missing, misshapen or left-over tensor is found before a byte is written.
 
 mod convert;
+mod owned;
 mod plan;
 mod write;
 
+pub(crate) use owned::{Owned, hash_file};
 pub(crate) use plan::{Placed, Store};
-pub(crate) use write::{Owned, hash_file};
 
 use forkcast_engines::manifest::Dtype;
 

@@ -172,6 +172,7 @@ fn target_fields_that_change_the_maths() {
             json!(100_000),
             "num_hidden_layers: 100000 exceeds 1024",
         ),
+        ("head_dim", json!(5000), "head_dim: 5000 exceeds 4096"),
         (
             "num_key_value_heads",
             json!(3),
@@ -389,6 +390,36 @@ fn unfit_options() {
     has(
         &refusal(&options, pair.root()),
         "Nobody/Nothing: no such folder, and not in the local hub cache",
+    );
+}
+
+#[test]
+fn places_that_are_never_replaced() {
+    let pair = Pair::hybrid();
+    let mut options = pair.options();
+    options.out = pair.target();
+    has(
+        &refusal(&options, pair.root()),
+        "target: exists and is not a forkcast bundle",
+    );
+    options.out = pair.root().join("link");
+    std::os::unix::fs::symlink(pair.out(), &options.out).expect("links");
+    has(
+        &refusal(&options, pair.root()),
+        "is a symbolic link\nhint: name the folder",
+    );
+    options.out = "/".into();
+    has(&refusal(&options, pair.root()), "is no folder name");
+}
+
+#[test]
+fn more_rows_than_a_draft_pass_may_have() {
+    let mut pair = Pair::hybrid();
+    pair.drafter_config["dflash_config"]["block_size"] = json!(256);
+    pair.write_drafter(&pair.drafter_specs(9));
+    has(
+        &pair.refused(),
+        "tensor mode_embed: 9 modes of 256 rows make 2304, more than 2048",
     );
 }
 
