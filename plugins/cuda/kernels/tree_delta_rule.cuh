@@ -104,7 +104,7 @@ __device__ void solve_chains(const TreeDeltaRuleParams& p, const delta::Block<DK
     using namespace delta;
     constexpr int kEach = DK / kWarps;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    float state[kEach];
+    float state[kEach] = {};
     ChainRow<T, DK> now, next;
     now.load(p, block, 0);
     for (int row = 0; row < p.rows; ++row) {
