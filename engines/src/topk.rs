@@ -68,18 +68,31 @@ fn maximum(row: &[f32]) -> Option<f32> {
 /// Appends the `k` best ids of `row` with their log-probabilities, best first, equal ones by smaller id.
 /// Returns false, and appends ids 0..k with negative infinity, when the row cannot be normalised.
 pub fn top_k(row: &[f32], k: usize, scratch: &mut Scratch, ids: &mut Vec<u32>, logp: &mut Vec<f32>) -> bool {
+    let total = log_sum_exp(row);
+    select(row, total, k, scratch, ids, logp);
+    total.is_some()
+}
+
+/// [`top_k`] with the row's [`log_sum_exp`] already at hand.
+pub fn select(
+    row: &[f32],
+    total: Option<f64>,
+    k: usize,
+    scratch: &mut Scratch,
+    ids: &mut Vec<u32>,
+    logp: &mut Vec<f32>,
+) {
     let k = k.min(row.len());
-    let Some(total) = log_sum_exp(row) else {
+    let Some(total) = total else {
         ids.extend(0..k as u32);
         logp.extend(std::iter::repeat_n(f32::NEG_INFINITY, k));
-        return false;
+        return;
     };
     best(row, k, &mut scratch.order);
     for (value, id) in &scratch.order {
         ids.push(*id);
         logp.push((f64::from(*value) - total) as f32);
     }
-    true
 }
 
 fn before(a: &(f32, u32), b: &(f32, u32)) -> std::cmp::Ordering {
@@ -129,7 +142,10 @@ mod tests {
         let mut order: Vec<u32> = (0..row.len() as u32).collect();
         order.sort_by(|a, b| row[*b as usize].total_cmp(&row[*a as usize]).then(a.cmp(b)));
         order.truncate(k);
-        let logp = order.iter().map(|i| (f64::from(row[*i as usize] - max) - sum.ln()) as f32).collect();
+        let logp = order
+            .iter()
+            .map(|i| (f64::from(row[*i as usize] - max) - sum.ln()) as f32)
+            .collect();
         (order, logp)
     }
 
@@ -137,7 +153,9 @@ mod tests {
         let mut state = seed;
         (0..n)
             .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 (((state >> 40) as f32 / (1 << 24) as f32 - 0.5) * 20.0 * steps).round() / steps
             })
             .collect()
@@ -146,7 +164,15 @@ mod tests {
     #[test]
     fn equals_sorting_everything() {
         let mut scratch = Scratch::default();
-        for (n, steps) in [(1, 1.0), (7, 1.0), (16, 2.0), (100, 1.0), (2048, 1000.0), (5000, 3.0), (50_000, 1e5)] {
+        for (n, steps) in [
+            (1, 1.0),
+            (7, 1.0),
+            (16, 2.0),
+            (100, 1.0),
+            (2048, 1000.0),
+            (5000, 3.0),
+            (50_000, 1e5),
+        ] {
             for k in [1, 2, 32, 256, 1024] {
                 let row = noise(n, n as u64 + k as u64, steps);
                 let (mut ids, mut logp) = (Vec::new(), Vec::new());

@@ -27,7 +27,12 @@ pub(super) fn files(dir: &Path, manifest: &Manifest) -> Result<(), OpenError> {
 fn size(path: &Path, expected: u64) -> Result<(), OpenError> {
     let found = std::fs::metadata(path).map_err(|source| io(path, source))?.len();
     if found != expected {
-        return Err(changed(path, "size changed", format!("{expected} bytes"), format!("{found} bytes")));
+        return Err(changed(
+            path,
+            "size changed",
+            format!("{expected} bytes"),
+            format!("{found} bytes"),
+        ));
     }
     Ok(())
 }
@@ -47,13 +52,22 @@ fn referenced(dir: &Path, file: &WeightFile) -> Result<(), OpenError> {
     size(&path, file.bytes)?;
     let mut reader = File::open(&path).map_err(|source| io(&path, source))?;
     let mut prefix = [0u8; 8];
-    reader.read_exact(&mut prefix).map_err(|source| io(&path, source))?;
+    reader
+        .read_exact(&mut prefix)
+        .map_err(|source| io(&path, source))?;
     let length = u64::from_le_bytes(prefix);
     if length > MAX_HEADER.min(file.bytes) {
-        return Err(changed(&path, "header changed", file.header_sha256.clone(), format!("a length of {length}")));
+        return Err(changed(
+            &path,
+            "header changed",
+            file.header_sha256.clone(),
+            format!("a length of {length}"),
+        ));
     }
     let mut header = vec![0; length as usize];
-    reader.read_exact(&mut header).map_err(|source| io(&path, source))?;
+    reader
+        .read_exact(&mut header)
+        .map_err(|source| io(&path, source))?;
     let mut hash = Sha256::new();
     hash.update(prefix);
     hash.update(&header);
@@ -62,15 +76,27 @@ fn referenced(dir: &Path, file: &WeightFile) -> Result<(), OpenError> {
 
 fn compare(path: &Path, what: &'static str, expected: &str, digest: &[u8]) -> Result<(), OpenError> {
     let found: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-    if found == expected { Ok(()) } else { Err(changed(path, what, expected.to_owned(), found)) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(changed(path, what, expected.to_owned(), found))
+    }
 }
 
 fn changed(path: &Path, what: &'static str, expected: String, found: String) -> OpenError {
-    OpenError::Changed { path: path.to_path_buf(), what, expected, found }
+    OpenError::Changed {
+        path: path.to_path_buf(),
+        what,
+        expected,
+        found,
+    }
 }
 
 fn io(path: &Path, source: std::io::Error) -> OpenError {
-    OpenError::Io { path: path.to_path_buf(), source }
+    OpenError::Io {
+        path: path.to_path_buf(),
+        source,
+    }
 }
 
 /// Maps a file read-only.
@@ -84,11 +110,15 @@ pub(super) fn map(path: &Path) -> Result<Mmap, OpenError> {
 
 /// What a folder that is no bundle seems to be.
 pub(super) fn describe(path: &Path) -> String {
-    let Ok(meta) = std::fs::metadata(path) else { return "it does not exist".to_owned() };
+    let Ok(meta) = std::fs::metadata(path) else {
+        return "it does not exist".to_owned();
+    };
     if !meta.is_dir() {
         return "it is a file".to_owned();
     }
-    let Ok(text) = std::fs::read_to_string(path.join("config.json")) else { return "no manifest.json".to_owned() };
+    let Ok(text) = std::fs::read_to_string(path.join("config.json")) else {
+        return "no manifest.json".to_owned();
+    };
     if text.contains("dflash_config") || text.contains("DFlashDraftModel") {
         return "this is a drafter checkpoint; it drafts for a target and is no model by itself".to_owned();
     }

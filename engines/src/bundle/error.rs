@@ -73,7 +73,9 @@ impl OpenError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotABundle { .. } => Some("make a bundle with `forkcast export --target DIR --out BUNDLE`".to_owned()),
+            Self::NotABundle { .. } => {
+                Some("make a bundle with `forkcast export --target DIR --out BUNDLE`".to_owned())
+            }
             Self::Changed { .. } => Some("export the bundle again, or put the original file back".to_owned()),
             Self::Dtype { .. } => Some("export --dtype f32".to_owned()),
             Self::Library(_) => Some("run `make`, or set ORT_DYLIB_PATH to libonnxruntime.so".to_owned()),

@@ -10,6 +10,10 @@ use half::{bf16, f16};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file in memory, shared by everything that points into it.
+pub(crate) type Map = Arc<Mmap>;
 
 /// An open bundle. Files it names exist, have the recorded size, and headers and graphs the recorded hash.
 #[derive(Debug)]
@@ -18,7 +22,7 @@ pub struct Bundle {
     pub dir: PathBuf,
     /// Its manifest.
     pub manifest: Manifest,
-    maps: BTreeMap<String, Mmap>,
+    maps: BTreeMap<String, Map>,
 }
 
 impl Bundle {
@@ -28,23 +32,35 @@ impl Bundle {
     /// No manifest, an invalid one, or files that are missing or changed since the export.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         if !dir.join(manifest::FILE_NAME).is_file() {
-            return Err(OpenError::NotABundle { path: dir.to_path_buf(), found: check::describe(dir) });
+            return Err(OpenError::NotABundle {
+                path: dir.to_path_buf(),
+                found: check::describe(dir),
+            });
         }
         let manifest = manifest::read(dir)?;
         check::files(dir, &manifest)?;
-        let mut bundle = Self { dir: dir.to_path_buf(), manifest, maps: BTreeMap::new() };
+        let mut bundle = Self {
+            dir: dir.to_path_buf(),
+            manifest,
+            maps: BTreeMap::new(),
+        };
         bundle.map_weights()?;
         Ok(bundle)
     }
 
     fn map_weights(&mut self) -> Result<(), OpenError> {
-        let graphs = self.manifest.graphs.values().flat_map(|g| &g.initializers).map(|i| &i.data.file);
+        let graphs = self
+            .manifest
+            .graphs
+            .values()
+            .flat_map(|g| &g.initializers)
+            .map(|i| &i.data.file);
         let names: Vec<String> = graphs.chain([&self.manifest.embedding.file]).cloned().collect();
         for name in names {
             if !self.maps.contains_key(&name) {
                 let path = self.path_of(&name);
                 let map = check::map(&path)?;
-                self.maps.insert(name, map);
+                self.maps.insert(name, Arc::new(map));
             }
         }
         Ok(())
@@ -67,24 +83,64 @@ impl Bundle {
     #[must_use]
     pub fn bytes(&self, tensor: &TensorData) -> &[u8] {
         let range = tensor.offset as usize..(tensor.offset + tensor.length) as usize;
-        self.maps.get(&tensor.file).and_then(|m| m.get(range)).unwrap_or_default()
+        self.maps
+            .get(&tensor.file)
+            .and_then(|m| m.get(range))
+            .unwrap_or_default()
     }
 
-    /// Appends the embedding of `token` `[H]` as float32.
-    pub fn embed(&self, token: u32, out: &mut Vec<f32>) {
+    /// The mapped files.
+    pub(crate) fn maps(&self) -> Vec<Map> {
+        self.maps.values().map(Arc::clone).collect()
+    }
+
+    /// Writes the embedding of `token` into a row `[H]`; a token outside the table leaves it as it was.
+    pub(crate) fn embed_into<T: Number>(&self, token: u32, row: &mut [T]) {
         let table = &self.manifest.embedding;
         let width = self.manifest.target.hidden * table.dtype.size();
-        let bytes = self.bytes(table);
-        let row = bytes.get(token as usize * width..(token as usize + 1) * width).unwrap_or_default();
-        append_f32(row, table.dtype, out);
+        let bytes = self
+            .bytes(table)
+            .get(token as usize * width..(token as usize + 1) * width)
+            .unwrap_or_default();
+        match table.dtype {
+            Dtype::F32 => {
+                let numbers = bytes
+                    .chunks_exact(4)
+                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+                row.iter_mut()
+                    .zip(numbers)
+                    .for_each(|(to, x)| *to = T::from_f32(x));
+            }
+            Dtype::F16 => {
+                let numbers = bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]));
+                row.iter_mut()
+                    .zip(numbers)
+                    .for_each(|(to, x)| *to = T::from_f32(x.to_f32()));
+            }
+            Dtype::Bf16 => {
+                let numbers = bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]));
+                row.iter_mut()
+                    .zip(numbers)
+                    .for_each(|(to, x)| *to = T::from_f32(x.to_f32()));
+            }
+        }
     }
 }
 
-/// Appends little-endian numbers as float32.
-pub fn append_f32(bytes: &[u8], dtype: Dtype, out: &mut Vec<f32>) {
-    match dtype {
-        Dtype::F32 => out.extend(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))),
-        Dtype::F16 => out.extend(bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32())),
-        Dtype::Bf16 => out.extend(bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32())),
+/// Types that activations have on the CPU.
+pub(crate) trait Number {
+    /// The nearest number of this type.
+    fn from_f32(x: f32) -> Self;
+}
+
+impl Number for f32 {
+    fn from_f32(x: f32) -> Self {
+        x
+    }
+}
+
+impl Number for f16 {
+    fn from_f32(x: f32) -> Self {
+        Self::from_f32(x)
     }
 }

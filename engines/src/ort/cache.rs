@@ -1,29 +1,43 @@
 //! Key and value caches of the committed rows.
 
-use super::graph::Input;
+use super::graph::{Call, Port};
+use super::memory::{Element, Tensor};
 use crate::manifest::Attention;
-use ort::value::TensorRef;
 
-/// Caches of some attention layers of equal or different shapes; rows `[KVH, D]` lie one after another.
+/// Rows that caches have room for at first.
+const FIRST: usize = 256;
+
+/// Keys and values `[C, KVH, D]` of some attention layers. Rows lie one after another, so an append is a copy of
+/// rows, and growing keeps the prefix.
 #[derive(Debug)]
 pub(super) struct Caches {
-    layers: Vec<Layer>,
-    capacity: usize,
+    layers: Vec<[Tensor; 2]>,
     rows: usize,
-}
-
-#[derive(Debug)]
-struct Layer {
-    names: [String; 2],
-    shape: Attention,
-    data: [Vec<f32>; 2],
+    limit: usize,
 }
 
 impl Caches {
-    /// Empty caches. `layers` gives the names of the k and v inputs and the shape of each layer.
-    pub(super) fn new(layers: impl IntoIterator<Item = ([String; 2], Attention)>) -> Self {
-        let layers = layers.into_iter().map(|(names, shape)| Layer { names, shape, data: [Vec::new(), Vec::new()] });
-        Self { layers: layers.collect(), capacity: 0, rows: 0 }
+    /// Empty caches for layers of these shapes, for at most `limit` rows.
+    pub(super) fn new(
+        element: Element,
+        shapes: impl IntoIterator<Item = Attention>,
+        limit: usize,
+    ) -> Result<Self, ort::Error> {
+        let one = |a: &Attention| Tensor::new(element, &[FIRST.min(limit), a.kv_heads, a.head_dim]);
+        let layers = shapes
+            .into_iter()
+            .map(|a| Ok([one(&a)?, one(&a)?]))
+            .collect::<Result<_, ort::Error>>()?;
+        Ok(Self {
+            layers,
+            rows: 0,
+            limit,
+        })
+    }
+
+    /// A cache as a graph value.
+    pub(super) fn port(name: String, element: Element, a: &Attention) -> Port {
+        Port::new(name, element, &[None, Some(a.kv_heads), Some(a.head_dim)])
     }
 
     /// Rows that are filled.
@@ -36,29 +50,21 @@ impl Caches {
         self.layers.len()
     }
 
-    /// Makes room for `rows` rows, at least doubling and at most `limit`; keeps what is there.
-    pub(super) fn reserve(&mut self, rows: usize, limit: usize) {
-        if rows <= self.capacity {
-            return;
-        }
-        self.capacity = rows.max(2 * self.capacity).max(256).min(limit.max(rows));
-        for layer in &mut self.layers {
-            let width = layer.shape.kv_heads * layer.shape.head_dim;
-            for data in &mut layer.data {
-                data.resize(self.capacity * width, 0.0);
+    /// Makes room for `rows` rows, at least doubling; keeps what is there.
+    pub(super) fn reserve(&mut self, rows: usize) -> Result<(), ort::Error> {
+        for cache in self.layers.iter_mut().flatten() {
+            if rows > cache.rows() {
+                let room = rows.max((2 * cache.rows()).min(self.limit));
+                cache.set_rows(room)?;
             }
         }
+        Ok(())
     }
 
-    /// Copies the rows of `path` from new keys and values `[N, KVH, D]` behind the filled rows of `layer`.
-    pub(super) fn append(&mut self, layer: usize, keys: &[f32], values: &[f32], path: &[u32]) {
-        let layer = &mut self.layers[layer];
-        let width = layer.shape.kv_heads * layer.shape.head_dim;
-        for (to, from) in layer.data.iter_mut().zip([keys, values]) {
-            for (i, row) in path.iter().enumerate() {
-                let (start, source) = ((self.rows + i) * width, *row as usize * width);
-                to[start..start + width].copy_from_slice(&from[source..source + width]);
-            }
+    /// Copies rows `path` of new keys and values behind the filled rows of `layer`.
+    pub(super) fn append(&mut self, layer: usize, fresh: &[Tensor; 2], path: &[u32]) {
+        for (to, from) in self.layers[layer].iter_mut().zip(fresh) {
+            to.copy_rows(self.rows, from, path);
         }
     }
 
@@ -72,15 +78,18 @@ impl Caches {
         self.rows = self.rows.min(rows);
     }
 
-    /// The caches as graph inputs `[C, KVH, D]`, without a copy.
-    pub(super) fn bind<'a>(&'a self, inputs: &mut Vec<Input<'a>>) -> Result<(), ort::Error> {
-        for layer in &self.layers {
-            let shape = [self.capacity, layer.shape.kv_heads, layer.shape.head_dim];
-            for (name, data) in layer.names.iter().zip(&layer.data) {
-                let view = TensorRef::from_array_view((shape, data.as_slice()))?;
-                inputs.push((name.as_str().into(), view.into()));
-            }
+    /// Gives keys and values of `layer` to a call.
+    pub(super) fn bind<'a>(&'a self, layer: usize, call: &mut Call<'a>) {
+        for cache in &self.layers[layer] {
+            call.input(cache);
         }
-        Ok(())
+    }
+
+    /// Committed bytes of `layer`, for tests.
+    #[cfg(test)]
+    pub(super) fn bytes(&self, layer: usize) -> [&[u8]; 2] {
+        self.layers[layer]
+            .each_ref()
+            .map(|t| &t.bytes()[..self.rows * t.row_bytes()])
     }
 }

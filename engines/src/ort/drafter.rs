@@ -1,64 +1,72 @@
 //! The drafter on ONNX Runtime: context of committed rows, and the block pass of all modes.
 
 use super::cache::Caches;
-use super::graph::{Graph, Input, numbers};
-use super::scope::LibraryScope;
+use super::graph::{Graph, Loader, Port, Signature};
+use super::memory::{Element, Tensor};
+use super::target::embed;
 use crate::backend::BackendError;
 use crate::bundle::{Bundle, OpenError};
 use crate::manifest;
-use ort::environment::Environment;
-use ort::value::{DynValue, TensorRef};
 
 /// Drafter graphs and the context cache.
 #[derive(Debug)]
 pub(super) struct Drafter {
-    context: Graph,
-    draft: Graph,
+    pub(super) context: Graph,
+    pub(super) draft: Graph,
     caches: Caches,
-    shape: manifest::Drafter,
-    hidden: Option<DynValue>,
-    block: Vec<f32>,
-    positions: Vec<i64>,
-    gathered: Vec<f32>,
+    /// Features `[R, T*H]`, positions `[R]` and what `context.onnx` makes of them.
+    taps: Tensor,
+    rows: Tensor,
+    fresh: Vec<[Tensor; 2]>,
     order: Vec<u32>,
-    outputs: Vec<[usize; 2]>,
+    /// Block `[b, H]` (all masks but the first row), positions `[b]`, context length, hidden `[modes * (b-1), H]`.
+    block: Tensor,
+    positions: Tensor,
+    past: Tensor,
+    hidden: Tensor,
+    drafted: bool,
 }
 
-fn run_error(e: ort::Error) -> BackendError {
-    BackendError::Run { stage: "draft", reason: e.to_string() }
+fn failed(stage: &'static str) -> impl Fn(ort::Error) -> BackendError {
+    move |e| BackendError::Run {
+        stage,
+        reason: e.to_string(),
+    }
 }
 
 impl Drafter {
     pub(super) fn open(
-        environment: &Environment,
-        bundle: &Bundle,
+        loader: &Loader<'_>,
         shape: &manifest::Drafter,
-        threads: usize,
+        element: Element,
+        max_context: usize,
     ) -> Result<Self, OpenError> {
-        let context = Graph::open(environment, bundle, "context", threads)?;
-        let names = context.outputs();
-        let find = |name: String| {
-            names.iter().position(|o| *o == name).ok_or_else(|| OpenError::Graph {
-                path: bundle.dir.join("context.onnx"),
-                reason: format!("it has no output {name:?}"),
-            })
-        };
-        let outputs = (0..shape.layers)
-            .map(|l| Ok([find(format!("draft_k.{l}"))?, find(format!("draft_v.{l}"))?]))
-            .collect::<Result<_, OpenError>>()?;
-        let layers =
-            (0..shape.layers).map(|l| ([format!("past_draft_k.{l}"), format!("past_draft_v.{l}")], shape.attention));
+        let m = &loader.bundle.manifest;
+        let (h, width, block) = (m.target.hidden, m.taps.len() * m.target.hidden, shape.block);
+        let (context, draft) = signatures(shape, h, width, element);
+        let memory = |e: ort::Error| OpenError::Library(e.to_string());
+        let a = shape.attention;
+        // A commit has at most the rows of a block; prefill grows these once.
+        let fresh = || Tensor::new(element, &[block + 1, a.kv_heads, a.head_dim]);
+        let mut blocks = Tensor::new(element, &[block, h]).map_err(memory)?;
+        embed(loader.bundle, &vec![shape.mask_id; block], &mut blocks);
         Ok(Self {
-            draft: Graph::open(environment, bundle, "draft", threads)?,
-            context,
-            caches: Caches::new(layers),
-            shape: shape.clone(),
-            hidden: None,
-            block: Vec::new(),
-            positions: Vec::new(),
-            gathered: Vec::new(),
-            order: Vec::new(),
-            outputs,
+            context: loader.open("context", context)?,
+            draft: loader.open("draft", draft)?,
+            caches: Caches::new(element, std::iter::repeat_n(a, shape.layers), max_context)
+                .map_err(memory)?,
+            taps: Tensor::new(element, &[block + 1, width]).map_err(memory)?,
+            rows: Tensor::new(Element::I64, &[block + 1]).map_err(memory)?,
+            fresh: (0..shape.layers)
+                .map(|_| Ok([fresh()?, fresh()?]))
+                .collect::<Result<_, _>>()
+                .map_err(memory)?,
+            order: Vec::with_capacity(block + 1),
+            block: blocks,
+            positions: Tensor::new(Element::I64, &[block]).map_err(memory)?,
+            past: Tensor::new(Element::I64, &[1]).map_err(memory)?,
+            hidden: Tensor::new(Element::F32, &[shape.modes * (block - 1), h]).map_err(memory)?,
+            drafted: false,
         })
     }
 
@@ -71,70 +79,98 @@ impl Drafter {
         self.caches.layers()
     }
 
-    pub(super) fn reserve(&mut self, rows: usize, limit: usize) {
-        self.caches.reserve(rows, limit);
+    pub(super) fn reserve(&mut self, rows: usize) -> Result<(), BackendError> {
+        self.caches.reserve(rows).map_err(failed("draft"))
     }
 
     pub(super) fn truncate(&mut self, rows: usize) {
         self.caches.truncate(rows);
-        self.hidden = None;
+        self.drafted = false;
     }
 
-    /// Projects the taps `[N, width]` of the rows in `path` and appends them; `start` is the position of the first.
-    pub(super) fn extend(&mut self, taps: &[f32], width: usize, path: &[u32], start: usize) -> Result<(), BackendError> {
-        self.gathered.clear();
-        for row in path {
-            self.gathered.extend_from_slice(&taps[*row as usize * width..(*row as usize + 1) * width]);
+    /// Projects rows `path` of the taps `[N, T*H]` into keys and values, for [`Self::append`].
+    pub(super) fn project(&mut self, taps: &Tensor, path: &[u32]) -> Result<(), BackendError> {
+        self.resize(path.len()).map_err(failed("commit"))?;
+        self.taps.copy_rows(0, taps, path);
+        for (to, position) in self
+            .rows
+            .numbers_mut::<i64>()
+            .iter_mut()
+            .zip(self.caches.rows()..)
+        {
+            *to = position as i64;
         }
-        self.positions.clear();
-        self.positions.extend((start..start + path.len()).map(|p| p as i64));
-        let results = {
-            let _scope = LibraryScope::enter();
-            let view = TensorRef::from_array_view(([path.len(), width], self.gathered.as_slice())).map_err(run_error)?;
-            let positions =
-                TensorRef::from_array_view(([path.len()], self.positions.as_slice())).map_err(run_error)?;
-            self.context.run(vec![("taps".into(), view.into()), ("positions".into(), positions.into())])?
-        };
+        let mut call = self.context.call();
+        call.input(&self.taps).input(&self.rows);
+        call.outputs(self.fresh.iter_mut().flatten());
+        call.run()
+    }
+
+    fn resize(&mut self, rows: usize) -> Result<(), ort::Error> {
+        self.taps.set_rows(rows)?;
+        self.rows.set_rows(rows)?;
+        self.fresh.iter_mut().flatten().try_for_each(|t| t.set_rows(rows))
+    }
+
+    /// Appends the `rows` rows of the last [`Self::project`].
+    pub(super) fn append(&mut self, rows: usize) {
         self.order.clear();
-        self.order.extend(0..path.len() as u32);
-        for (layer, [k, v]) in self.outputs.iter().enumerate() {
-            let (k, v) = (numbers(&results[*k], "commit")?, numbers(&results[*v], "commit")?);
-            self.caches.append(layer, k, v, &self.order);
+        self.order.extend(0..rows as u32);
+        for (layer, fresh) in self.fresh.iter().enumerate() {
+            self.caches.append(layer, fresh, &self.order);
         }
-        self.caches.advance(path.len());
-        let _scope = LibraryScope::enter();
-        drop(results);
-        Ok(())
+        self.caches.advance(rows);
     }
 
-    /// Runs the block `[anchor, mask, ...]` at positions from the committed length on.
+    /// Runs the block `[anchor, mask, ...]` at positions from the context's length on.
     pub(super) fn run(&mut self, bundle: &Bundle, anchor: u32) -> Result<(), BackendError> {
-        let (block, start) = (self.shape.block, self.caches.rows());
-        self.block.clear();
-        bundle.embed(anchor, &mut self.block);
-        for _ in 1..block {
-            bundle.embed(self.shape.mask_id, &mut self.block);
+        self.drafted = false;
+        let start = self.caches.rows();
+        embed(bundle, &[anchor], &mut self.block);
+        for (to, position) in self.positions.numbers_mut::<i64>().iter_mut().zip(start..) {
+            *to = position as i64;
         }
-        self.positions.clear();
-        self.positions.extend((start..start + block).map(|p| p as i64));
-        let past = [start as i64];
-        let width = self.block.len() / block;
-        let _scope = LibraryScope::enter();
-        self.hidden = None;
-        let mut inputs: Vec<Input<'_>> = Vec::with_capacity(3 + 2 * self.caches.layers());
-        let view = TensorRef::from_array_view(([block, width], self.block.as_slice())).map_err(run_error)?;
-        inputs.push(("block".into(), view.into()));
-        let view = TensorRef::from_array_view(([block], self.positions.as_slice())).map_err(run_error)?;
-        inputs.push(("positions".into(), view.into()));
-        let view = TensorRef::from_array_view(([1usize], past.as_slice())).map_err(run_error)?;
-        inputs.push(("past_len".into(), view.into()));
-        self.caches.bind(&mut inputs).map_err(run_error)?;
-        self.hidden = self.draft.run(inputs)?.into_iter().next();
+        self.past.numbers_mut::<i64>().fill(start as i64);
+        let mut call = self.draft.call();
+        call.input(&self.block).input(&self.positions).input(&self.past);
+        for layer in 0..self.caches.layers() {
+            self.caches.bind(layer, &mut call);
+        }
+        call.output(&mut self.hidden).run()?;
+        self.drafted = true;
         Ok(())
     }
 
-    /// Hidden states `[modes * (block - 1), H]` of the last block; empty before the first.
-    pub(super) fn hidden(&self) -> Result<&[f32], BackendError> {
-        self.hidden.as_ref().map_or(Ok(&[]), |v| numbers(v, "draft"))
+    /// Hidden states `[modes * (b-1), H]` of the last block, if there was one since the state changed.
+    pub(super) fn hidden(&self) -> Option<&[f32]> {
+        self.drafted.then(|| self.hidden.numbers())
     }
+}
+
+/// Signatures of `context.onnx` and `draft.onnx`, in the order in which the calls give values.
+fn signatures(shape: &manifest::Drafter, h: usize, width: usize, element: Element) -> (Signature, Signature) {
+    let a = &shape.attention;
+    let caches = |stem: &str| -> Vec<Port> {
+        let names = (0..shape.layers).flat_map(|l| [format!("{stem}k.{l}"), format!("{stem}v.{l}")]);
+        names.map(|n| Caches::port(n, element, a)).collect()
+    };
+    let context = Signature {
+        inputs: vec![
+            Port::new("taps", element, &[None, Some(width)]),
+            Port::new("positions", Element::I64, &[None]),
+        ],
+        outputs: caches("draft_"),
+    };
+    let mut inputs = vec![
+        Port::new("block", element, &[Some(shape.block), Some(h)]),
+        Port::new("positions", Element::I64, &[Some(shape.block)]),
+        Port::new("past_len", Element::I64, &[Some(1)]),
+    ];
+    inputs.extend(caches("past_draft_"));
+    let rows = shape.modes * (shape.block - 1);
+    let draft = Signature {
+        inputs,
+        outputs: vec![Port::new("hidden", Element::F32, &[Some(rows), Some(h)])],
+    };
+    (context, draft)
 }

@@ -1,35 +1,47 @@
 //! The CPU engine: ONNX Runtime with forkcast's kernels.
 //!
-//! Caches are plain vectors that every run borrows; recurrent states are values of the library that each commit
-//! replaces, so nothing of the state is ever copied. The head runs for the rows that are asked for.
+//! Every value that crosses the border is memory of ours ([`memory::Tensor`]), bound in place: nothing is copied into
+//! or out of the library, and a round of a known shape allocates nothing. Recurrent states have two sides; a commit
+//! reads one and writes the other. The head runs for the rows that are asked for, straight into the caller's buffer.
+//!
+//! Weights stay memory-mapped and are shared by all graphs ([`weights`]); all graphs share one pool of threads
+//! ([`library`]).
 
 mod cache;
 mod drafter;
 mod graph;
+mod head;
 mod library;
+mod memory;
 mod scope;
+mod state;
 mod target;
+mod weights;
 
 pub use library::find as find_library;
 pub use scope::LibraryScope;
 
 use crate::backend::{Backend, BackendError, Candidates, Counters, RowBatch, Shape, Snapshot};
 use crate::bundle::{Bundle, OpenError};
-use crate::manifest::Dtype;
-use crate::topk::{Scratch, top_k};
+use crate::manifest::{Dtype, Layer};
 use drafter::Drafter;
-use graph::{Graph, numbers};
-use ort::value::{DynValue, TensorRef};
+use graph::{Graph, Loader};
+use head::Head;
+use memory::Element;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use target::Target;
+use weights::Weights;
 
-/// Most rows of one pass that the CPU engine takes.
+/// Most rows of one pass that the CPU engine takes: the anchor and the largest budget.
 const MAX_ROWS: usize = 1025;
 /// Prompt rows per pass: more rows lose precision in the chunk form of the delta rule (invariant 4).
 const PREFILL_HYBRID: usize = 64;
 /// The same for a dense target, where rows only amortise overhead.
 const PREFILL_DENSE: usize = 256;
+/// Most threads that can be asked for.
+const MAX_THREADS: usize = 1024;
 
 /// How to open an engine.
 #[derive(Clone, Debug, Default)]
@@ -48,13 +60,10 @@ pub struct OrtBackend {
     bundle: Bundle,
     shape: Shape,
     target: Target,
-    head: Graph,
+    head: Head,
     drafter: Option<Drafter>,
     drafting: bool,
-    drafted: Option<(Range<usize>, DynValue)>,
-    gathered: Vec<f32>,
-    scratch: Scratch,
-    counters: Counters,
+    row_copies: u64,
 }
 
 impl OrtBackend {
@@ -64,27 +73,44 @@ impl OrtBackend {
     /// The bundle is unusable, or the library is missing or refuses a graph.
     pub fn open(dir: &Path, options: &OpenOptions) -> Result<Self, OpenError> {
         let bundle = Bundle::open(dir)?;
-        if bundle.manifest.dtype != Dtype::F32 {
-            return Err(OpenError::Dtype { dtype: bundle.manifest.dtype.name() });
-        }
+        let element = match bundle.manifest.dtype {
+            Dtype::F32 => Element::F32,
+            Dtype::F16 => Element::F16,
+            Dtype::Bf16 => {
+                return Err(OpenError::Dtype {
+                    dtype: bundle.manifest.dtype.name(),
+                });
+            }
+        };
         let shape = shape(&bundle, options)?;
-        let environment = library::environment(options.library.as_deref())?;
-        let threads = options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let threads = match options.threads {
+            Some(n) if n == 0 || n > MAX_THREADS => {
+                return Err(OpenError::Option(format!(
+                    "threads: {n} is outside 1..={MAX_THREADS}"
+                )));
+            }
+            Some(n) => n,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let library = library::load(options.library.as_deref(), threads)?;
+        let loader = Loader {
+            library,
+            bundle: &bundle,
+            weights: Weights::new(&bundle)?,
+            threads,
+        };
         let drafter = match &bundle.manifest.drafter {
-            Some(d) => Some(Drafter::open(environment, &bundle, d, threads)?),
+            Some(d) => Some(Drafter::open(&loader, d, element, shape.max_context)?),
             None => None,
         };
         Ok(Self {
-            target: Target::open(environment, &bundle, threads)?,
-            head: Graph::open(environment, &bundle, "head", threads)?,
+            target: Target::open(&loader, element, shape.max_context)?,
+            head: Head::open(&loader, shape.modes)?,
             drafter,
             bundle,
             shape,
             drafting: false,
-            drafted: None,
-            gathered: Vec::new(),
-            scratch: Scratch::default(),
-            counters: Counters::default(),
+            row_copies: 0,
         })
     }
 
@@ -94,24 +120,51 @@ impl OrtBackend {
         &self.bundle
     }
 
-    /// Runs the head over `gathered` rows.
-    fn run_head(&mut self) -> Result<DynValue, BackendError> {
-        let (width, stage) = (self.shape.hidden, "verify");
-        self.counters.head_runs += 1;
-        self.counters.syncs += 1;
-        let _scope = LibraryScope::enter();
-        let rows = self.gathered.len() / width;
-        let view = TensorRef::from_array_view(([rows, width], self.gathered.as_slice()))
-            .map_err(|e| BackendError::Run { stage, reason: e.to_string() })?;
-        let value = self.head.run(vec![("hidden".into(), view.into())])?.into_iter().next();
-        value.ok_or_else(|| BackendError::Run { stage, reason: "the head returned nothing".to_owned() })
+    /// The loaded graphs.
+    fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        let drafter = self.drafter.iter().flat_map(|d| [&d.context, &d.draft]);
+        [&self.target.graph, &self.head.graph]
+            .into_iter()
+            .chain(&self.target.commit)
+            .chain(drafter)
     }
 
     fn check_rows(&self, rows: &[u32]) -> Result<(), BackendError> {
         match rows.iter().find(|r| **r as usize >= self.target.rows()) {
-            Some(row) => limit(format!("row {row} is not among the {} of the last verify", self.target.rows())),
+            Some(row) => limit(format!(
+                "row {row} is not among the {} of the last verify",
+                self.target.rows()
+            )),
             None => Ok(()),
         }
+    }
+
+    /// Refuses rows that no kernel is meant for.
+    fn check_batch(&self, batch: &RowBatch<'_>) -> Result<(), BackendError> {
+        let n = batch.len();
+        if n == 0 || n > MAX_ROWS {
+            return limit(format!("{n} rows in one pass; 1..={MAX_ROWS} are possible"));
+        }
+        if batch.positions.len() != n || batch.ancestors.len() != n * n {
+            let (p, a) = (batch.positions.len(), batch.ancestors.len());
+            return limit(format!("{n} rows with {p} positions and {a} visibilities"));
+        }
+        if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= self.shape.vocab) {
+            return limit(format!(
+                "token id {token} is outside the vocabulary of {}",
+                self.shape.vocab
+            ));
+        }
+        if let Some(position) = batch.positions.iter().find(|p| **p < 0) {
+            return limit(format!("position {position} is negative"));
+        }
+        let seen: &[u8] = bytemuck::cast_slice(batch.ancestors);
+        for (i, line) in seen.chunks_exact(n).enumerate() {
+            if line[i] == 0 || line[i + 1..].iter().fold(0, |any, b| any | b) != 0 {
+                return limit(format!("row {i} must see itself and no later row"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -123,12 +176,15 @@ fn shape(bundle: &Bundle, options: &OpenOptions) -> Result<Shape, OpenError> {
     let m = &bundle.manifest;
     let max_context = match options.max_context {
         Some(n) if n < 2 || n > m.max_context => {
-            return Err(OpenError::Option(format!("max context {n} is outside 2..={} of this model", m.max_context)));
+            return Err(OpenError::Option(format!(
+                "max context {n} is outside 2..={} of this model",
+                m.max_context
+            )));
         }
         Some(n) => n,
         None => m.max_context,
     };
-    let hybrid = m.target.layers.iter().any(|l| matches!(l, crate::manifest::Layer::DeltaNet(_)));
+    let hybrid = m.target.layers.iter().any(|l| matches!(l, Layer::DeltaNet(_)));
     Ok(Shape {
         vocab: m.target.vocab,
         hidden: m.target.hidden,
@@ -151,22 +207,23 @@ impl Backend for OrtBackend {
     }
 
     fn reset(&mut self) -> Result<(), BackendError> {
-        self.drafted = None;
+        self.head.forget();
         if let Some(drafter) = &mut self.drafter {
             drafter.truncate(0);
         }
-        self.target.reset()
+        self.target.reset();
+        Ok(())
     }
 
     fn reserve(&mut self, rows: usize) -> Result<(), BackendError> {
         if rows > self.shape.max_context {
-            return limit(format!("{rows} rows exceed the context of {}", self.shape.max_context));
+            return limit(format!(
+                "{rows} rows exceed the context of {}",
+                self.shape.max_context
+            ));
         }
-        self.target.reserve(rows, self.shape.max_context);
-        if let Some(drafter) = &mut self.drafter {
-            drafter.reserve(rows, self.shape.max_context);
-        }
-        Ok(())
+        self.target.reserve(rows)?;
+        self.drafter.as_mut().map_or(Ok(()), |d| d.reserve(rows))
     }
 
     fn set_drafting(&mut self, on: bool) {
@@ -174,106 +231,98 @@ impl Backend for OrtBackend {
     }
 
     fn verify(&mut self, batch: &RowBatch<'_>) -> Result<(), BackendError> {
-        let n = batch.len();
-        if n == 0 || n > MAX_ROWS || batch.positions.len() != n || batch.ancestors.len() != n * n {
-            return limit(format!("a pass of {n} rows with {} positions", batch.positions.len()));
-        }
-        if let Some(token) = batch.tokens.iter().find(|t| **t as usize >= self.shape.vocab) {
-            return limit(format!("token id {token} is outside the vocabulary of {}", self.shape.vocab));
-        }
-        self.reserve(self.committed() + n)?;
+        self.check_batch(batch)?;
+        self.reserve(self.committed() + batch.len())?;
         self.target.verify(&self.bundle, batch)
     }
 
     fn logits(&mut self, rows: &[u32], out: &mut Vec<f32>) -> Result<(), BackendError> {
         self.check_rows(rows)?;
-        let width = self.shape.hidden;
-        let hidden = self.target.hidden()?;
-        self.gathered.clear();
-        for row in rows {
-            self.gathered.extend_from_slice(&hidden[*row as usize * width..(*row as usize + 1) * width]);
-        }
-        let value = self.run_head()?;
-        out.clear();
-        out.extend_from_slice(numbers(&value, "verify")?);
-        let _scope = LibraryScope::enter();
-        drop(value);
-        Ok(())
+        self.head.logits(self.target.hidden(), rows, out)
     }
 
     fn features(&mut self, hidden: &mut Vec<f32>, taps: &mut Vec<f32>) -> Result<(), BackendError> {
         hidden.clear();
-        hidden.extend_from_slice(self.target.hidden()?);
         taps.clear();
-        taps.extend_from_slice(self.target.taps()?);
+        if self.target.rows() == 0 {
+            return limit("nothing was verified since the last commit".to_owned());
+        }
+        state::append_f32(self.target.hidden(), hidden);
+        if let Some(tensor) = self.target.taps() {
+            state::append_f32(tensor, taps);
+        }
         Ok(())
     }
 
     fn commit(&mut self, path: &[u32]) -> Result<(), BackendError> {
         self.check_rows(path)?;
-        let start = self.committed();
-        if self.drafting
-            && let Some(drafter) = &mut self.drafter
-            && drafter.rows() == start
-        {
-            drafter.extend(self.target.taps()?, self.shape.tap_width, path, start)?;
-            self.counters.row_copies += (path.len() * drafter.cache_layers()) as u64;
+        if !self.target.is_root_path(path) {
+            return limit(format!("{path:?} is not a path from the anchor along parents"));
         }
-        self.target.commit(path)?;
-        self.counters.row_copies += (path.len() * self.target.cache_layers()) as u64;
+        let rows = path.len();
+        // A drafter that missed rows stays behind, and `draft` says so.
+        let start = self.target.committed();
+        let drafter = self
+            .drafter
+            .as_mut()
+            .filter(|d| self.drafting && d.rows() == start);
+        match (drafter, self.target.taps()) {
+            (Some(drafter), Some(taps)) => {
+                drafter.project(taps, path)?;
+                self.target.commit(path)?;
+                drafter.append(rows);
+                self.row_copies += (rows * drafter.cache_layers()) as u64;
+            }
+            _ => self.target.commit(path)?,
+        }
+        self.head.forget();
+        self.row_copies += (rows * self.target.cache_layers()) as u64;
         Ok(())
     }
 
     fn draft(&mut self, anchor: u32) -> Result<(), BackendError> {
         let committed = self.committed();
-        let Some(drafter) = &mut self.drafter else { return limit("this model has no drafter".to_owned()) };
+        if anchor as usize >= self.shape.vocab {
+            return limit(format!(
+                "token id {anchor} is outside the vocabulary of {}",
+                self.shape.vocab
+            ));
+        }
+        let Some(drafter) = &mut self.drafter else {
+            return limit("this model has no drafter".to_owned());
+        };
         if drafter.rows() != committed {
-            return limit(format!("the drafter saw {} of {committed} committed rows", drafter.rows()));
+            return limit(format!(
+                "the drafter saw {} of {committed} committed rows",
+                drafter.rows()
+            ));
         }
-        {
-            let _scope = LibraryScope::enter();
-            self.drafted = None;
-        }
+        self.head.forget();
         drafter.run(&self.bundle, anchor)
     }
 
-    fn candidates(&mut self, modes: Range<usize>, k: usize, out: &mut Candidates) -> Result<(), BackendError> {
-        let positions = self.shape.block.saturating_sub(1);
+    fn candidates(
+        &mut self,
+        modes: Range<usize>,
+        k: usize,
+        out: &mut Candidates,
+    ) -> Result<(), BackendError> {
         if modes.is_empty() || modes.end > self.shape.modes {
             return limit(format!("modes {modes:?} of a drafter with {}", self.shape.modes));
         }
-        if self.drafted.as_ref().is_none_or(|(done, _)| *done != modes) {
-            let width = self.shape.hidden;
-            let hidden = self.drafter.as_ref().map_or(Ok(&[][..]), Drafter::hidden)?;
-            let Some(rows) = hidden.get(modes.start * positions * width..modes.end * positions * width) else {
-                return limit("nothing was drafted".to_owned());
-            };
-            self.gathered.clear();
-            self.gathered.extend_from_slice(rows);
-            let value = self.run_head()?;
-            self.drafted = Some((modes.clone(), value));
+        match self.drafter.as_ref().and_then(Drafter::hidden) {
+            Some(hidden) => self.head.candidates(hidden, modes, k, out),
+            None => limit("nothing was drafted".to_owned()),
         }
-        let Some((_, value)) = &self.drafted else { return limit("nothing was drafted".to_owned()) };
-        let vocab = self.shape.vocab;
-        let k = k.clamp(1, vocab);
-        (out.modes, out.positions, out.k) = (modes.len(), positions, k);
-        out.ids.clear();
-        out.logp.clear();
-        for row in numbers(value, "draft")?.chunks_exact(vocab) {
-            if !top_k(row, k, &mut self.scratch, &mut out.ids, &mut out.logp) {
-                self.counters.bad_draft_rows += 1;
-            }
-        }
-        Ok(())
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, BackendError> {
-        self.target.snapshot()
+        Ok(self.target.snapshot())
     }
 
     fn rewind(&mut self, snapshot: &Snapshot) -> Result<(), BackendError> {
         self.target.rewind(snapshot)?;
-        self.drafted = None;
+        self.head.forget();
         if let Some(drafter) = &mut self.drafter {
             drafter.truncate(snapshot.committed);
         }
@@ -281,6 +330,15 @@ impl Backend for OrtBackend {
     }
 
     fn counters(&self) -> Counters {
-        self.counters
+        Counters {
+            syncs: self.graphs().map(|g| g.runs).sum(),
+            row_copies: self.row_copies,
+            head_runs: self.head.graph.runs,
+            bad_draft_rows: self.head.bad_rows,
+        }
+    }
+
+    fn library_time(&self) -> Duration {
+        self.graphs().map(|g| g.time).sum()
     }
 }

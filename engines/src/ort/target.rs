@@ -1,97 +1,124 @@
-//! The target on ONNX Runtime: verify pass, head, commit, and the state between them.
+//! The target on ONNX Runtime: verify pass, commit, and the state between them.
 
 use super::cache::Caches;
-use super::graph::{Graph, Input, numbers};
-use super::scope::LibraryScope;
+use super::graph::{Graph, Loader, Port, Signature};
+use super::memory::{Element, Tensor};
+use super::state::States;
 use crate::backend::{BackendError, RowBatch, Snapshot};
 use crate::bundle::{Bundle, OpenError};
 use crate::manifest::{DeltaNet, Layer};
-use ort::environment::Environment;
-use ort::value::{DynValue, Tensor, TensorRef};
 
-/// Places of a layer's results among the outputs of the target graph.
-#[derive(Clone, Copy, Debug)]
-enum Outputs {
-    Attention { cache: usize, k: usize, v: usize },
-    DeltaNet { state: usize, conv_in: usize, k: usize, u: usize, g: usize },
-}
-
-/// Conv rows `[K-1, CH]` and recurrent state `[HV, DK, DV]` of one DeltaNet layer.
+/// What the last verify made for a commit, one a layer.
 #[derive(Debug)]
-struct State {
-    layer: usize,
-    shape: DeltaNet,
-    conv: DynValue,
-    recurrent: DynValue,
+enum Fresh {
+    /// Keys and values `[N, KVH, D]`.
+    Attention([Tensor; 2]),
+    /// Conv inputs `[N, CH]`, k `[N, HK, DK]`, u `[N, HV, DV]`, G `[N, HV]`.
+    DeltaNet([Tensor; 4]),
 }
 
 /// Target graphs and the committed state.
 #[derive(Debug)]
 pub(super) struct Target {
-    graph: Graph,
-    commit: Option<Graph>,
-    layers: Vec<Outputs>,
-    hidden: usize,
-    taps: Option<usize>,
+    pub(super) graph: Graph,
+    pub(super) commit: Option<Graph>,
     caches: Caches,
-    states: Vec<State>,
-    names: Vec<[String; 6]>,
-    outputs: Vec<DynValue>,
+    states: States,
+    inputs: Inputs,
+    hidden: Tensor,
+    taps: Option<Tensor>,
+    fresh: Vec<Fresh>,
+    path: Tensor,
     rows: usize,
     committed: usize,
-    embedded: Vec<f32>,
-    width: usize,
 }
 
-fn run_error(e: ort::Error) -> BackendError {
-    BackendError::Run { stage: "verify", reason: e.to_string() }
+#[derive(Debug)]
+struct Inputs {
+    x: Tensor,
+    positions: Tensor,
+    ancestors: Tensor,
+    past: Tensor,
+}
+
+/// Rows that buffers have room for at first: those of a chain of 16.
+const FIRST: usize = 17;
+
+fn failed(stage: &'static str) -> impl Fn(ort::Error) -> BackendError {
+    move |e| BackendError::Run {
+        stage,
+        reason: e.to_string(),
+    }
+}
+
+/// Graph values that a DeltaNet layer stashes: conv inputs, k, u, G.
+fn stash(i: usize, d: &DeltaNet, element: Element) -> [Port; 4] {
+    let rows = |heads, dim| [None, Some(heads), Some(dim)];
+    [
+        Port::new(format!("conv_in.{i}"), element, &[None, Some(d.channels())]),
+        Port::new(format!("dk.{i}"), Element::F32, &rows(d.key_heads, d.key_dim)),
+        Port::new(format!("du.{i}"), Element::F32, &rows(d.value_heads, d.value_dim)),
+        Port::new(format!("dg.{i}"), Element::F32, &[None, Some(d.value_heads)]),
+    ]
+}
+
+/// A tensor for the values of `port`, [`FIRST`] rows long.
+fn buffer(port: &Port) -> Result<Tensor, ort::Error> {
+    let dims: Vec<usize> = port.dims.iter().map(|d| d.unwrap_or(FIRST)).collect();
+    Tensor::new(port.element, &dims)
+}
+
+fn pair<const M: usize>(ports: [Port; M]) -> Result<[Tensor; M], ort::Error> {
+    let tensors = ports.iter().map(buffer).collect::<Result<Vec<_>, _>>()?;
+    tensors
+        .try_into()
+        .map_err(|_| ort::Error::new("a layer has another number of values"))
 }
 
 impl Target {
-    pub(super) fn open(environment: &Environment, bundle: &Bundle, threads: usize) -> Result<Self, OpenError> {
-        let graph = Graph::open(environment, bundle, "target", threads)?;
-        let target = &bundle.manifest.target;
-        let hybrid = target.layers.iter().any(|l| matches!(l, Layer::DeltaNet(_)));
-        let commit = if hybrid { Some(Graph::open(environment, bundle, "commit", threads)?) } else { None };
-        let outputs = graph.outputs();
-        let find = |name: String| {
-            outputs.iter().position(|o| *o == name).ok_or_else(|| OpenError::Graph {
-                path: bundle.dir.join("target.onnx"),
-                reason: format!("it has no output {name:?}"),
-            })
-        };
-        let (mut layers, mut states, mut attention, mut names) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (i, layer) in target.layers.iter().enumerate() {
-            layers.push(match layer {
-                Layer::Attention(shape) => {
-                    attention.push(([format!("past_k.{i}"), format!("past_v.{i}")], *shape));
-                    let cache = attention.len() - 1;
-                    Outputs::Attention { cache, k: find(format!("k.{i}"))?, v: find(format!("v.{i}"))? }
-                }
-                Layer::DeltaNet(shape) => {
-                    let state = states.len();
-                    states.push(State::zero(i, *shape).map_err(|e| OpenError::Library(e.to_string()))?);
-                    names.push(["conv", "state", "conv_in", "dk", "du", "dg"].map(|n| format!("{n}.{i}")));
-                    let conv_in = find(format!("conv_in.{i}"))?;
-                    let [k, u, g] = [find(format!("dk.{i}"))?, find(format!("du.{i}"))?, find(format!("dg.{i}"))?];
-                    Outputs::DeltaNet { state, conv_in, k, u, g }
-                }
-            });
-        }
+    pub(super) fn open(loader: &Loader<'_>, element: Element, max_context: usize) -> Result<Self, OpenError> {
+        let m = &loader.bundle.manifest;
+        let (layers, h) = (&m.target.layers, m.target.hidden);
+        let (verify, commit) = signatures(layers, h, m.taps.len(), element);
+        let hybrid = layers.iter().any(|l| matches!(l, Layer::DeltaNet(_)));
+        let memory = |e: ort::Error| OpenError::Library(e.to_string());
+        let fresh = layers.iter().enumerate().map(|(i, layer)| match layer {
+            Layer::Attention(a) => {
+                pair(["k", "v"].map(|n| Caches::port(format!("{n}.{i}"), element, a))).map(Fresh::Attention)
+            }
+            Layer::DeltaNet(d) => pair(stash(i, d, element)).map(Fresh::DeltaNet),
+        });
+        let attention = layers.iter().filter_map(|l| {
+            if let Layer::Attention(a) = l {
+                Some(*a)
+            } else {
+                None
+            }
+        });
+        let delta = layers.iter().filter_map(|l| {
+            if let Layer::DeltaNet(d) = l {
+                Some(*d)
+            } else {
+                None
+            }
+        });
+        let taps = (!m.taps.is_empty()).then(|| Tensor::new(element, &[FIRST, m.taps.len() * h]));
         Ok(Self {
-            hidden: find("hidden".to_owned())?,
-            taps: if bundle.manifest.taps.is_empty() { None } else { Some(find("taps".to_owned())?) },
-            graph,
-            commit,
-            layers,
-            caches: Caches::new(attention),
-            states,
-            names,
-            outputs: Vec::new(),
+            graph: loader.open("target", verify)?,
+            commit: if hybrid {
+                Some(loader.open("commit", commit)?)
+            } else {
+                None
+            },
+            caches: Caches::new(element, attention, max_context).map_err(memory)?,
+            states: States::new(element, delta).map_err(memory)?,
+            inputs: Inputs::new(element, h).map_err(memory)?,
+            hidden: Tensor::new(Element::F32, &[FIRST, h]).map_err(memory)?,
+            taps: taps.transpose().map_err(memory)?,
+            fresh: fresh.collect::<Result<_, _>>().map_err(memory)?,
+            path: Tensor::new(Element::I64, &[FIRST]).map_err(memory)?,
             rows: 0,
             committed: 0,
-            embedded: Vec::new(),
-            width: target.hidden,
         })
     }
 
@@ -99,6 +126,7 @@ impl Target {
         self.committed
     }
 
+    /// Rows of the last verify; 0 once they are committed or forgotten.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -107,126 +135,149 @@ impl Target {
         self.caches.layers()
     }
 
-    pub(super) fn reserve(&mut self, rows: usize, limit: usize) {
-        self.caches.reserve(rows, limit);
+    pub(super) fn reserve(&mut self, rows: usize) -> Result<(), BackendError> {
+        self.caches.reserve(rows).map_err(failed("verify"))
     }
 
-    pub(super) fn reset(&mut self) -> Result<(), BackendError> {
+    pub(super) fn reset(&mut self) {
         self.caches.truncate(0);
-        self.committed = 0;
-        self.rows = 0;
-        for state in &mut self.states {
-            *state = State::zero(state.layer, state.shape).map_err(run_error)?;
-        }
-        Ok(())
+        self.states.clear();
+        (self.committed, self.rows) = (0, 0);
     }
 
     pub(super) fn verify(&mut self, bundle: &Bundle, batch: &RowBatch<'_>) -> Result<(), BackendError> {
-        let n = batch.len();
-        self.embedded.clear();
-        for token in batch.tokens {
-            bundle.embed(*token, &mut self.embedded);
-        }
         self.rows = 0;
-        let past = [self.committed as i64];
-        let scope = LibraryScope::enter();
-        self.outputs.clear();
-        let mut inputs: Vec<Input<'_>> = Vec::with_capacity(4 + 2 * self.layers.len());
-        let view = TensorRef::from_array_view(([n, self.width], self.embedded.as_slice())).map_err(run_error)?;
-        inputs.push(("x".into(), view.into()));
-        let view = TensorRef::from_array_view(([n], batch.positions)).map_err(run_error)?;
-        inputs.push(("positions".into(), view.into()));
-        let view = TensorRef::from_array_view(([n, n], batch.ancestors)).map_err(run_error)?;
-        inputs.push(("ancestors".into(), view.into()));
-        let view = TensorRef::from_array_view(([1usize], past.as_slice())).map_err(run_error)?;
-        inputs.push(("past_len".into(), view.into()));
-        self.caches.bind(&mut inputs).map_err(run_error)?;
-        for (state, names) in self.states.iter().zip(&self.names) {
-            inputs.push((names[0].as_str().into(), (&state.conv).into()));
-            inputs.push((names[1].as_str().into(), (&state.recurrent).into()));
+        self.inputs
+            .fill(bundle, batch, self.committed)
+            .map_err(failed("verify"))?;
+        self.resize(batch.len()).map_err(failed("verify"))?;
+        let mut call = self.graph.call();
+        let i = &self.inputs;
+        call.input(&i.x)
+            .input(&i.positions)
+            .input(&i.ancestors)
+            .input(&i.past);
+        call.output(&mut self.hidden);
+        if let Some(taps) = &mut self.taps {
+            call.output(taps);
         }
-        self.outputs = self.graph.run(inputs)?;
-        drop(scope);
-        self.rows = n;
+        let (mut attention, mut delta) = (0, 0);
+        for fresh in &mut self.fresh {
+            match fresh {
+                Fresh::Attention(tensors) => {
+                    self.caches.bind(attention, &mut call);
+                    attention += 1;
+                    call.outputs(tensors);
+                }
+                Fresh::DeltaNet(tensors) => {
+                    self.states.bind(delta, &mut call);
+                    delta += 1;
+                    call.outputs(tensors);
+                }
+            }
+        }
+        call.run()?;
+        self.rows = batch.len();
+        Ok(())
+    }
+
+    fn resize(&mut self, rows: usize) -> Result<(), ort::Error> {
+        self.hidden.set_rows(rows)?;
+        if let Some(taps) = &mut self.taps {
+            taps.set_rows(rows)?;
+        }
+        for fresh in &mut self.fresh {
+            match fresh {
+                Fresh::Attention(tensors) => tensors.iter_mut().try_for_each(|t| t.set_rows(rows))?,
+                Fresh::DeltaNet(tensors) => tensors.iter_mut().try_for_each(|t| t.set_rows(rows))?,
+            }
+        }
         Ok(())
     }
 
     /// Hidden states `[N, H]` of the last verify.
-    pub(super) fn hidden(&self) -> Result<&[f32], BackendError> {
-        self.outputs.get(self.hidden).map_or(Ok(&[]), |v| numbers(v, "verify"))
+    pub(super) fn hidden(&self) -> &Tensor {
+        &self.hidden
     }
 
-    /// Taps `[N, T*H]` of the last verify; empty without taps.
-    pub(super) fn taps(&self) -> Result<&[f32], BackendError> {
-        self.taps.and_then(|t| self.outputs.get(t)).map_or(Ok(&[]), |v| numbers(v, "verify"))
+    /// Taps `[N, T*H]` of the last verify.
+    pub(super) fn taps(&self) -> Option<&Tensor> {
+        self.taps.as_ref()
     }
 
+    /// Whether `path` runs from row 0 along parents: each row sees exactly those before it and itself.
+    pub(super) fn is_root_path(&self, path: &[u32]) -> bool {
+        let n = self.rows;
+        let seen = self.inputs.ancestors.bytes();
+        path.first() == Some(&0)
+            && path.iter().enumerate().all(|(depth, row)| {
+                let row = *row as usize;
+                let Some(line) = seen.get(row * n..(row + 1) * n).filter(|_| row < n) else {
+                    return false;
+                };
+                let count: usize = line.iter().map(|b| usize::from(*b)).sum();
+                count == depth + 1 && path[..=depth].iter().all(|p| line.get(*p as usize) == Some(&1))
+            })
+    }
+
+    /// Commits a root path: next states first, so that a failure leaves everything as it was.
     pub(super) fn commit(&mut self, path: &[u32]) -> Result<(), BackendError> {
-        for layer in &self.layers {
-            if let Outputs::Attention { cache, k, v } = layer {
-                let (k, v) = (numbers(&self.outputs[*k], "commit")?, numbers(&self.outputs[*v], "commit")?);
-                self.caches.append(*cache, k, v, path);
+        self.next_states(path)?;
+        if self.states.len() > 0 {
+            self.states.flip();
+        }
+        let mut layer = 0;
+        for fresh in &self.fresh {
+            if let Fresh::Attention(tensors) = fresh {
+                self.caches.append(layer, tensors, path);
+                layer += 1;
             }
         }
-        self.update_states(path)?;
         self.caches.advance(path.len());
         self.committed += path.len();
+        self.rows = 0;
         Ok(())
     }
 
-    fn update_states(&mut self, path: &[u32]) -> Result<(), BackendError> {
-        let Some(commit) = &mut self.commit else { return Ok(()) };
-        let _scope = LibraryScope::enter();
-        let path: Vec<i64> = path.iter().map(|r| i64::from(*r)).collect();
-        let mut inputs: Vec<Input<'_>> = Vec::with_capacity(1 + 6 * self.states.len());
-        let view = TensorRef::from_array_view(([path.len()], path.as_slice())).map_err(run_error)?;
-        inputs.push(("path".into(), view.into()));
-        for layer in &self.layers {
-            let Outputs::DeltaNet { state, conv_in, k, u, g } = *layer else { continue };
-            let (held, names) = (&self.states[state], &self.names[state]);
-            let values =
-                [&held.conv, &held.recurrent, &self.outputs[conv_in], &self.outputs[k], &self.outputs[u], &self.outputs[g]];
-            for (name, value) in names.iter().zip(values) {
-                inputs.push((name.as_str().into(), value.into()));
-            }
+    fn next_states(&mut self, path: &[u32]) -> Result<(), BackendError> {
+        let Some(commit) = &mut self.commit else {
+            return Ok(());
+        };
+        self.path.reshape(&[path.len()]).map_err(failed("commit"))?;
+        for (to, from) in self.path.numbers_mut::<i64>().iter_mut().zip(path) {
+            *to = i64::from(*from);
         }
-        let names = commit.outputs();
-        let results = commit.run(inputs)?;
-        for (name, value) in names.into_iter().zip(results) {
-            for state in &mut self.states {
-                if name == format!("new_state.{}", state.layer) {
-                    state.recurrent = value;
-                    break;
-                }
-                if name == format!("new_conv.{}", state.layer) {
-                    state.conv = value;
-                    break;
-                }
-            }
+        let mut call = commit.call();
+        call.input(&self.path);
+        let stashes = self
+            .fresh
+            .iter()
+            .filter_map(|f| if let Fresh::DeltaNet(t) = f { Some(t) } else { None });
+        for (([state, conv], [next_state, next_conv]), stash) in self.states.sides().zip(stashes) {
+            call.input(state).input(conv);
+            call.inputs(stash);
+            call.output(next_state).output(next_conv);
         }
-        Ok(())
+        call.run()
     }
 
-    pub(super) fn snapshot(&self) -> Result<Snapshot, BackendError> {
-        let mut states = Vec::with_capacity(2 * self.states.len());
-        for state in &self.states {
-            states.push(numbers(&state.conv, "commit")?.to_vec());
-            states.push(numbers(&state.recurrent, "commit")?.to_vec());
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            committed: self.committed,
+            states: self.states.copy(),
         }
-        Ok(Snapshot { committed: self.committed, states })
     }
 
     pub(super) fn rewind(&mut self, snapshot: &Snapshot) -> Result<(), BackendError> {
-        let limit = |text: &str| Err(BackendError::Limit(text.to_owned()));
+        let limit = |text: String| Err(BackendError::Limit(text));
         if snapshot.committed > self.committed {
-            return limit("the snapshot is longer than the stream");
+            let (there, here) = (snapshot.committed, self.committed);
+            return limit(format!(
+                "a snapshot of {there} rows is longer than the stream of {here}"
+            ));
         }
-        let sizes: Vec<usize> = self.states.iter().flat_map(|s| [s.conv_numbers(), s.recurrent_numbers()]).collect();
-        if !sizes.iter().eq(snapshot.states.iter().map(Vec::len).collect::<Vec<_>>().iter()) {
-            return limit("the snapshot belongs to another model");
-        }
-        for (state, pair) in self.states.iter_mut().zip(snapshot.states.chunks_exact(2)) {
-            state.load(&pair[0], &pair[1]).map_err(run_error)?;
+        if !self.states.load(&snapshot.states) {
+            return limit("the snapshot belongs to another model".to_owned());
         }
         self.caches.truncate(snapshot.committed);
         self.committed = snapshot.committed;
@@ -235,34 +286,82 @@ impl Target {
     }
 }
 
-impl State {
-    fn zero(layer: usize, shape: DeltaNet) -> Result<Self, ort::Error> {
-        let _scope = LibraryScope::enter();
-        let empty = |dims: Vec<usize>| -> Result<DynValue, ort::Error> {
-            let zeros = vec![0.0f32; dims.iter().product()];
-            Ok(Tensor::from_array((dims, zeros))?.into_dyn())
-        };
+impl Inputs {
+    fn new(element: Element, h: usize) -> Result<Self, ort::Error> {
         Ok(Self {
-            layer,
-            shape,
-            conv: empty(vec![shape.kernel - 1, shape.channels()])?,
-            recurrent: empty(vec![shape.value_heads, shape.key_dim, shape.value_dim])?,
+            x: Tensor::new(element, &[FIRST, h])?,
+            positions: Tensor::new(Element::I64, &[FIRST])?,
+            ancestors: Tensor::new(Element::Bool, &[FIRST, FIRST])?,
+            past: Tensor::new(Element::I64, &[1])?,
         })
     }
 
-    fn conv_numbers(&self) -> usize {
-        (self.shape.kernel - 1) * self.shape.channels()
-    }
-
-    fn recurrent_numbers(&self) -> usize {
-        self.shape.value_heads * self.shape.key_dim * self.shape.value_dim
-    }
-
-    fn load(&mut self, conv: &[f32], recurrent: &[f32]) -> Result<(), ort::Error> {
-        let mut fresh = Self::zero(self.layer, self.shape)?;
-        fresh.conv.try_extract_tensor_mut::<f32>()?.1.copy_from_slice(conv);
-        fresh.recurrent.try_extract_tensor_mut::<f32>()?.1.copy_from_slice(recurrent);
-        *self = fresh;
+    fn fill(&mut self, bundle: &Bundle, batch: &RowBatch<'_>, committed: usize) -> Result<(), ort::Error> {
+        let n = batch.len();
+        self.x.set_rows(n)?;
+        self.positions.set_rows(n)?;
+        self.ancestors.reshape(&[n, n])?;
+        embed(bundle, batch.tokens, &mut self.x);
+        self.positions
+            .numbers_mut::<i64>()
+            .copy_from_slice(batch.positions);
+        self.ancestors
+            .bytes_mut()
+            .copy_from_slice(bytemuck::cast_slice(batch.ancestors));
+        self.past.numbers_mut::<i64>().fill(committed as i64);
         Ok(())
     }
+}
+
+/// Embeds one token a row into the leading rows of `x`.
+pub(super) fn embed(bundle: &Bundle, tokens: &[u32], x: &mut Tensor) {
+    let width = x.width();
+    match x.element() {
+        Element::F16 => {
+            let rows = x.numbers_mut::<half::f16>().chunks_exact_mut(width);
+            rows.zip(tokens)
+                .for_each(|(row, token)| bundle.embed_into(*token, row));
+        }
+        _ => {
+            let rows = x.numbers_mut::<f32>().chunks_exact_mut(width);
+            rows.zip(tokens)
+                .for_each(|(row, token)| bundle.embed_into(*token, row));
+        }
+    }
+}
+
+/// Signatures of `target.onnx` and `commit.onnx`, in the order in which the calls give values.
+fn signatures(layers: &[Layer], h: usize, taps: usize, element: Element) -> (Signature, Signature) {
+    let (mut verify, mut commit) = (Signature::default(), Signature::default());
+    verify.inputs = vec![
+        Port::new("x", element, &[None, Some(h)]),
+        Port::new("positions", Element::I64, &[None]),
+        Port::new("ancestors", Element::Bool, &[None, None]),
+        Port::new("past_len", Element::I64, &[Some(1)]),
+    ];
+    verify.outputs = vec![Port::new("hidden", Element::F32, &[None, Some(h)])];
+    if taps > 0 {
+        verify
+            .outputs
+            .push(Port::new("taps", element, &[None, Some(taps * h)]));
+    }
+    commit.inputs = vec![Port::new("path", Element::I64, &[None])];
+    for (i, layer) in layers.iter().enumerate() {
+        match layer {
+            Layer::Attention(a) => {
+                let ports = |names: [&str; 2]| names.map(|n| Caches::port(format!("{n}.{i}"), element, a));
+                verify.inputs.extend(ports(["past_k", "past_v"]));
+                verify.outputs.extend(ports(["k", "v"]));
+            }
+            Layer::DeltaNet(d) => {
+                let ports = |names: [&str; 2]| States::ports(names.map(|n| format!("{n}.{i}")), element, d);
+                verify.inputs.extend(ports(["state", "conv"]));
+                verify.outputs.extend(stash(i, d, element));
+                commit.inputs.extend(ports(["state", "conv"]));
+                commit.inputs.extend(stash(i, d, element));
+                commit.outputs.extend(ports(["new_state", "new_conv"]));
+            }
+        }
+    }
+    (verify, commit)
 }

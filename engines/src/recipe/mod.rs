@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 
 /// Recipes that come with forkcast, by name.
 pub const BUILT_IN: [(&str, &str); 7] = [
-    ("rtx-pro-6000-blackwell", include_str!("../../recipes/rtx-pro-6000-blackwell.toml")),
+    (
+        "rtx-pro-6000-blackwell",
+        include_str!("../../recipes/rtx-pro-6000-blackwell.toml"),
+    ),
     ("rtx-5090", include_str!("../../recipes/rtx-5090.toml")),
     ("rtx-4090", include_str!("../../recipes/rtx-4090.toml")),
     ("l40s", include_str!("../../recipes/l40s.toml")),
@@ -118,10 +121,15 @@ impl Recipe {
         }
         let path: PathBuf = Path::new(name).to_path_buf();
         if path.extension().is_none_or(|e| e != "toml") {
-            return Err(RecipeError::NotFound { name: name.to_owned(), reason: "no such recipe".to_owned() });
+            return Err(RecipeError::NotFound {
+                name: name.to_owned(),
+                reason: "no such recipe".to_owned(),
+            });
         }
-        let text = std::fs::read_to_string(&path)
-            .map_err(|e| RecipeError::NotFound { name: name.to_owned(), reason: e.to_string() })?;
+        let text = std::fs::read_to_string(&path).map_err(|e| RecipeError::NotFound {
+            name: name.to_owned(),
+            reason: e.to_string(),
+        })?;
         Self::parse(name, &text)
     }
 
@@ -130,7 +138,10 @@ impl Recipe {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(name: &str, text: &str) -> Result<Self, RecipeError> {
-        let invalid = |reason: String| RecipeError::Invalid { name: name.to_owned(), reason };
+        let invalid = |reason: String| RecipeError::Invalid {
+            name: name.to_owned(),
+            reason,
+        };
         let recipe: Self = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
         recipe.validate().map_err(invalid)?;
         Ok(recipe)
@@ -142,16 +153,20 @@ impl Recipe {
             Flavour::Tensorrt => &ENTERPRISE_SM,
         };
         if !known.contains(&self.sm) {
-            return Err(format!("sm: {} is not one of {known:?} that this flavour compiles for", self.sm));
+            return Err(format!(
+                "sm: {} is not one of {known:?} that this flavour compiles for",
+                self.sm
+            ));
         }
         ascending("rows", &self.rows, 1025)?;
         ascending("context", &self.context, 1 << 20)?;
         if self.rows[0] != 1 {
             return Err("rows: the first bucket must be 1 (plain decoding)".to_owned());
         }
-        for (field, value) in
-            [("bandwidth_gb_s", self.hardware.bandwidth_gb_s), ("tflops_bf16", self.hardware.tflops_bf16)]
-        {
+        for (field, value) in [
+            ("bandwidth_gb_s", self.hardware.bandwidth_gb_s),
+            ("tflops_bf16", self.hardware.tflops_bf16),
+        ] {
             if !(value.is_finite() && value > 0.0) {
                 return Err(format!("hardware.{field}: {value} is not positive"));
             }
@@ -192,13 +207,22 @@ mod tests {
             ("rows = [1, 16,", "rows = [2, 16,", "first bucket"),
             ("precision = \"bf16\"", "precision = \"fp4\"", "fp4"),
             ("workspace_mib", "workspace_gib", "workspace_gib"),
-            ("bandwidth_gb_s = 1792.0", "bandwidth_gb_s = -1.0", "bandwidth_gb_s"),
+            (
+                "bandwidth_gb_s = 1792.0",
+                "bandwidth_gb_s = -1.0",
+                "bandwidth_gb_s",
+            ),
         ] {
             let text = good.replace(from, to);
             assert_ne!(text, good, "{from}");
             let error = Recipe::parse("x", &text).expect_err(needle).to_string();
             assert!(error.contains(needle), "{error}");
         }
-        assert!(Recipe::load("rtx-9999").expect_err("unknown").to_string().contains("rtx-5090"));
+        assert!(
+            Recipe::load("rtx-9999")
+                .expect_err("unknown")
+                .to_string()
+                .contains("rtx-5090")
+        );
     }
 }

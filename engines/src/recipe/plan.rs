@@ -40,7 +40,10 @@ impl ModelSize {
     pub fn of(manifest: &Manifest, param_bytes: f64) -> Self {
         let params = |stage: &str| -> f64 {
             manifest.graphs.get(stage).map_or(0.0, |g| {
-                g.initializers.iter().map(|i| i.data.shape.iter().product::<usize>() as f64).sum()
+                g.initializers
+                    .iter()
+                    .map(|i| i.data.shape.iter().product::<usize>() as f64)
+                    .sum()
             })
         };
         let t = &manifest.target;
@@ -70,7 +73,12 @@ fn shared_params(manifest: &Manifest) -> f64 {
         return 0.0;
     };
     let twice = |i: &&crate::manifest::Initializer| draft.initializers.iter().any(|j| j.data == i.data);
-    context.initializers.iter().filter(twice).map(|i| i.data.shape.iter().product::<usize>() as f64).sum()
+    context
+        .initializers
+        .iter()
+        .filter(twice)
+        .map(|i| i.data.shape.iter().product::<usize>() as f64)
+        .sum()
 }
 
 fn attention_width(target: &Target) -> f64 {
@@ -162,9 +170,14 @@ pub fn plan_round(size: &ModelSize, hardware: &Hardware, budget: usize, context:
         } else {
             0.0
         },
-        flops: 2.0 * drafts * (size.draft_params * size.block + size.head_params * (size.block - 1.0).max(0.0)),
+        flops: 2.0
+            * drafts
+            * (size.draft_params * size.block + size.head_params * (size.block - 1.0).max(0.0)),
     };
-    let commit = Cost { bytes: 2.0 * size.state_bytes + size.stash_bytes_per_row * size.block.max(1.0), flops: 0.0 };
+    let commit = Cost {
+        bytes: 2.0 * size.state_bytes + size.stash_bytes_per_row * size.block.max(1.0),
+        flops: 0.0,
+    };
     let plain = verify_cost(size, 1.0, context);
     let tables = if size.tied { 1.0 } else { 2.0 };
     RoundPlan {
@@ -186,7 +199,10 @@ fn verify_cost(size: &ModelSize, rows: f64, context: f64) -> Cost {
     let attention = 4.0 * size.attention_width * rows * context;
     let recurrent = 4.0 * rows * size.state_bytes / 4.0;
     Cost {
-        bytes: params * size.param_bytes + size.kv_bytes * context + size.state_bytes + size.stash_bytes_per_row * rows,
+        bytes: params * size.param_bytes
+            + size.kv_bytes * context
+            + size.state_bytes
+            + size.stash_bytes_per_row * rows,
         flops: 2.0 * params * rows + attention + recurrent,
     }
 }
@@ -214,12 +230,20 @@ mod tests {
     }
 
     fn close(found: f64, expected: f64, relative: f64) {
-        assert!((found / expected - 1.0).abs() <= relative, "{found} against {expected}");
+        assert!(
+            (found / expected - 1.0).abs() <= relative,
+            "{found} against {expected}"
+        );
     }
 
     /// The floors of 6.4 assume 1.8 TB/s and 400 TFLOP/s.
     fn assumed() -> Hardware {
-        Hardware { memory_gib: 96, bandwidth_gb_s: 1800.0, tflops_bf16: 400.0, source: String::new() }
+        Hardware {
+            memory_gib: 96,
+            bandwidth_gb_s: 1800.0,
+            tflops_bf16: 400.0,
+            source: String::new(),
+        }
     }
 
     #[test]
@@ -232,7 +256,11 @@ mod tests {
         close(plan.stash_bytes, 145.0 * 1024.0 * 1024.0, 5e-3);
         close(size.state_bytes, 48.0 * 1024.0 * 1024.0, 1e-9);
         close(plan.commit.bytes, 96.0 * 1024.0 * 1024.0, 0.1);
-        close((size.layer_params + size.head_params) * size.param_bytes, 8.41e9, 1e-3);
+        close(
+            (size.layer_params + size.head_params) * size.param_bytes,
+            8.41e9,
+            1e-3,
+        );
     }
 
     #[test]
