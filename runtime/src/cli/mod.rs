@@ -37,7 +37,7 @@ Examples:
 
 /// Tree-verified speculative decoding: checkpoints in, engines out, the target's own text, fast.
 #[derive(Debug, Parser)]
-#[command(name = "forkcast", version, about, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "forkcast", version, after_help = AFTER_HELP, max_term_width = 100)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]

@@ -1,0 +1,8 @@
+//! The command line as scripts see it: the real binary, its output and its exit codes.
+
+mod bundles;
+mod generate;
+mod inspect;
+mod probe;
+mod refusals;
+mod run;
