@@ -5,7 +5,8 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use forkcast::sample::{History, Sampler, Sampling};
-use forkcast::tree::{Tree, TreeBuilder};
+use forkcast::tree::{Rows, Tree, TreeBuilder};
+use forkcast::walk::{Step, Walker};
 use forkcast_engines::backend::Candidates;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -87,7 +88,6 @@ fn trees(c: &mut Criterion) {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2));
     let (mut builder, mut tree) = (TreeBuilder::new(), Tree::new());
-    let (mut positions, mut ancestors) = (Vec::new(), Vec::new());
     let mut at = 0;
     for (name, lists) in [
         ("tree/mfd K=8", rounds(MODES, K)),
@@ -103,14 +103,59 @@ fn trees(c: &mut Criterion) {
         });
     }
     let lists = rounds(MODES, K);
+    let mut rows = Rows::new();
     builder.mixture(&lists[0], BUDGET, 5, &mut tree);
     group.bench_function("mask", |b| {
+        b.iter(|| rows.of_tree(black_box(&tree), 1000).ancestors.len())
+    });
+
+    let drawn: Vec<Vec<u32>> = lists
+        .iter()
+        .map(|c| {
+            builder.mixture(c, BUDGET, 5, &mut tree);
+            draws(&tree)
+        })
+        .collect();
+    let mut walker = Walker::new();
+    builder.mixture(&lists[0], BUDGET, 5, &mut tree);
+    group.bench_function("walk", |b| {
+        b.iter(|| walk(black_box(&tree), &drawn[0], &mut walker))
+    });
+    group.bench_function("tree+mask+walk", |b| {
         b.iter(|| {
-            black_box(&tree).fill_positions(1000, &mut positions);
-            tree.fill_ancestors(&mut ancestors);
-            black_box(&ancestors);
+            at = (at + 1) % lists.len();
+            builder.mixture(black_box(&lists[at]), BUDGET, 5, &mut tree);
+            black_box(rows.of_tree(&tree, 1000));
+            walk(&tree, &drawn[at], &mut walker)
         });
     });
+    group.finish();
+}
+
+/// The token drawn at each row: that of a child most of the time, more often the best one, so that walks have
+/// the published lengths.
+fn draws(tree: &Tree) -> Vec<u32> {
+    let mut random = Random(ChaCha8Rng::seed_from_u64(8));
+    (0..tree.len())
+        .map(|row| {
+            let children: Vec<usize> = (row..tree.len())
+                .filter(|r| tree.parents()[*r] == row as i32)
+                .collect();
+            let place = (random.unit().powi(3) * 1.1 * children.len() as f64) as usize;
+            children.get(place).map_or(u32::MAX, |r| tree.tokens()[*r])
+        })
+        .collect()
+}
+
+fn walk(tree: &Tree, drawn: &[u32], walker: &mut Walker) -> usize {
+    walker.start(tree);
+    loop {
+        match walker.step() {
+            Step::Fetch => walker.fetched(),
+            Step::Draw { row, .. } => walker.feed(tree, drawn[row as usize]),
+            Step::Done { .. } => return walker.path().len(),
+        }
+    }
 }
 
 fn samplers(c: &mut Criterion) {

@@ -87,7 +87,11 @@ impl TreeBuilder {
         tree.reset(anchor);
         self.heap.clear();
         self.pops.clear();
-        for mode in modes {
+        for mode in modes.clone() {
+            // Collapsed modes would pop every prefix once each, all of them ties, and add nothing.
+            if (modes.start..mode).any(|earlier| lists.same(earlier, mode)) {
+                continue;
+            }
             if let Some((step, _)) = lists.get(mode as u32, 1, 0) {
                 let first = Entry {
                     score: step,
@@ -167,6 +171,15 @@ impl Lists<'_> {
         let logp = *self.0.logp.get(at)?;
         let token = *self.0.ids.get(at)?;
         logp.is_finite().then_some((f64::from(logp), token))
+    }
+
+    /// Whether two modes list the same tokens with the same values.
+    fn same(&self, a: usize, b: usize) -> bool {
+        let size = self.0.positions * self.0.k;
+        let span = |mode: usize| mode * size..(mode + 1) * size;
+        let (ids, logp) = (&self.0.ids, &self.0.logp);
+        matches!((ids.get(span(a)), ids.get(span(b))), (Some(x), Some(y)) if x == y)
+            && matches!((logp.get(span(a)), logp.get(span(b))), (Some(x), Some(y)) if x == y)
     }
 
     fn token(&self, entry: &Entry) -> u32 {

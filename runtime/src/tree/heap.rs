@@ -68,22 +68,22 @@ impl Heap {
     pub(super) fn replace_first(&mut self, entry: Entry, pops: &[Pop]) {
         let entries = &mut self.entries[..];
         let mut at = 0;
-        loop {
-            let left = 2 * at + 1;
-            let Some(mut next) = entries.get(left) else {
-                break;
-            };
-            let mut best = left;
-            if let Some(right) = entries.get(left + 1)
-                && before(right, next, pops)
-            {
-                (best, next) = (left + 1, right);
+        // The better child is chosen by arithmetic: which one it is cannot be predicted.
+        while let [left, right, ..] = &entries[(2 * at + 1).min(entries.len())..] {
+            let best = 2 * at + 1 + usize::from(before(right, left, pops));
+            let next = entries[best];
+            if !before(&next, &entry, pops) {
+                entries[at] = entry;
+                return;
             }
-            if !before(next, &entry, pops) {
-                break;
-            }
-            entries[at] = *next;
+            entries[at] = next;
             at = best;
+        }
+        if let Some(only) = entries.get(2 * at + 1).copied()
+            && before(&only, &entry, pops)
+        {
+            entries[at] = only;
+            at = 2 * at + 1;
         }
         entries[at] = entry;
     }

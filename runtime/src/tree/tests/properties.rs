@@ -52,6 +52,14 @@ proptest! {
     }
 
     #[test]
+    fn collapsed_modes_add_nothing(p in small(), budget in 0usize..60) {
+        let doubled: Tables = p.iter().chain(&p).cloned().collect();
+        let (tree, _) = mixture(&lists(&doubled), budget);
+        prop_assert_eq!(prefixes(&tree), prefixes(&mixture(&lists(&p), budget).0));
+        prop_assert_eq!(prefixes(&tree), reference::merge(&lists(&doubled), budget));
+    }
+
+    #[test]
     fn a_certificate_is_never_wrong(p in small(), budget in 1usize..40, k in 1usize..5) {
         let k = k.min(p[0][0].len());
         let (full, _) = mixture(&lists(&p), budget);

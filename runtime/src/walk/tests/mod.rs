@@ -1,3 +1,5 @@
+mod chi_square;
+
 use super::{Step, Walker, walk};
 use crate::tree::{Tree, TreeBuilder};
 use forkcast_engines::backend::Candidates;
