@@ -130,11 +130,14 @@ fn lengths(operator: &'static str, slices: &[(&str, usize, usize)]) -> Result<()
 }
 
 fn divides(operator: &'static str, few: usize, many: usize) -> Result<(), OperatorError> {
-    require(
-        operator,
-        few > 0 && many > 0 && many.is_multiple_of(few),
-        &format!("{many} heads cannot share {few} heads"),
-    )
+    if few > 0 && many > 0 && many.is_multiple_of(few) {
+        Ok(())
+    } else {
+        Err(OperatorError::value(
+            operator,
+            format!("{many} heads cannot share {few} heads"),
+        ))
+    }
 }
 
 impl AttentionArgs<'_> {

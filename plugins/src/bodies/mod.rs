@@ -5,13 +5,14 @@
 //! `docs/operators.md`.
 
 pub mod delta_branch_update;
+pub mod tensorrt;
 pub mod tree_attention;
 pub mod tree_causal_conv;
 pub mod tree_delta_rule;
 
 use crate::onnx::{GraphBuilder, attr_i, attr_ints, proto::FunctionProto};
 
-/// The bodies of a CPU bundle, in a fixed order.
+/// The bodies of a CPU bundle, in a fixed order. For TensorRT see [`tensorrt`].
 #[must_use]
 pub fn functions() -> Vec<FunctionProto> {
     vec![

@@ -1,9 +1,9 @@
 //! `TreeAttention`: attention over committed rows and over the visible rows of the pass.
 
 use super::{all_true, dim, range, squeeze, swap_leading, unsqueeze};
-use crate::onnx::{GraphBuilder, attr_i, attr_ref_f, attr_ref_i, proto::FunctionProto};
+use crate::onnx::{GraphBuilder, attr_i, attr_ints, attr_ref_f, attr_ref_i, proto::FunctionProto};
 
-pub(super) const INPUTS: [&str; 8] = [
+const INPUTS: [&str; 8] = [
     "q",
     "k",
     "v",
@@ -22,26 +22,31 @@ pub fn function() -> FunctionProto {
     let zero = b.const_i64(&[0], &[1]);
     let past_k = b.node("Slice", &["past_k", &zero, "past_len", &zero], vec![]);
     let past_v = b.node("Slice", &["past_v", &zero, "past_len", &zero], vec![]);
-    attention(&mut b, &past_k, &past_v);
+    let rows = dim(&mut b, "q", 0);
+    let committed = all_true(&mut b, &rows, "past_len");
+    let cached = range(&mut b, "past_len");
+    attention(&mut b, [&past_k, &past_v], &committed, &cached);
+    into_function(b)
+}
+
+/// The nodes as the function `TreeAttention`.
+pub(super) fn into_function(b: GraphBuilder) -> FunctionProto {
     b.into_function(crate::ops::TREE_ATTENTION, &INPUTS, &["o"], &["scale", "window"])
 }
 
-/// Appends the attention of `q` over `past_k`, `past_v` [P,KVH,D] (all of them committed) and over the
-/// rows of the pass; produces `o`.
-fn attention(b: &mut GraphBuilder, past_k: &str, past_v: &str) {
-    let rows = dim(b, "q", 0);
-    let committed = all_true(b, &rows, "past_len");
-    let visible = b.node("Concat", &[&committed, "visible"], vec![attr_i("axis", 1)]);
-    let key_positions = range(b, "past_len");
-    let key_positions = b.node("Concat", &[&key_positions, "positions"], vec![attr_i("axis", 0)]);
+/// Appends the attention of `q` over `past` (keys and values [P,KVH,D]) and over the rows of the pass;
+/// produces `o`. `committed` bool [N,P] says which cached rows count, `cached` int64 [P] is their position.
+pub(super) fn attention(b: &mut GraphBuilder, past: [&str; 2], committed: &str, cached: &str) {
+    let visible = b.node("Concat", &[committed, "visible"], vec![attr_i("axis", 1)]);
+    let key_positions = b.node("Concat", &[cached, "positions"], vec![attr_i("axis", 0)]);
     let mask = windowed(b, &visible, &key_positions);
 
     let heads_first = |b: &mut GraphBuilder, value: &str| {
         let swapped = swap_leading(b, value, 3);
         unsqueeze(b, &swapped, 0)
     };
-    let keys = b.node("Concat", &[past_k, "k"], vec![attr_i("axis", 0)]);
-    let values = b.node("Concat", &[past_v, "v"], vec![attr_i("axis", 0)]);
+    let keys = b.node("Concat", &[past[0], "k"], vec![attr_i("axis", 0)]);
+    let values = b.node("Concat", &[past[1], "v"], vec![attr_i("axis", 0)]);
     let q = heads_first(b, "q");
     let keys = heads_first(b, &keys);
     let values = heads_first(b, &values);
@@ -51,12 +56,7 @@ fn attention(b: &mut GraphBuilder, past_k: &str, past_v: &str) {
         vec![attr_ref_f("scale", "scale")],
     );
     let o = squeeze(b, &o, 0);
-    b.named(
-        "Transpose",
-        &[&o],
-        &["o"],
-        vec![crate::onnx::attr_ints("perm", &[1, 0, 2])],
-    );
+    b.named("Transpose", &[&o], &["o"], vec![attr_ints("perm", &[1, 0, 2])]);
 }
 
 /// `visible` [N,P+N] restricted to keys closer than the attribute `window`; 0 means no window.
