@@ -23,7 +23,7 @@ fn repr(value: &Value, out: &mut String) {
         ValueKind::Number => out.push_str(&number(value)),
         ValueKind::Seq => {
             out.push('[');
-            each(value, out, |item, out| repr(item, out));
+            each(value, out, repr);
             out.push(']');
         }
         ValueKind::Map => {

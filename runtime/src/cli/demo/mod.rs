@@ -4,7 +4,7 @@ mod bundles;
 mod table;
 
 use super::engine::{EngineArgs, manifest, open};
-use super::generate::Output;
+use super::generate::{DEFAULT_BUDGET, Output};
 use super::{Outcome, output, parse};
 use crate::exit::{Exit, Failure};
 use forkcast::decode::{Method, Report, Request, decode};
@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR", env = "FORKCAST_OUT", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Budget of the trees.
-    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", default_value_t = 32, value_parser = parse::budget)]
+    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", default_value_t = DEFAULT_BUDGET, value_parser = parse::budget)]
     #[arg(help_heading = "Decoding")]
     budget: usize,
     /// Most tokens of an answer.
@@ -110,6 +110,7 @@ fn answer_all(
     let mut engine = open(bundle, args.engine)?;
     let bar = output::spinner();
     for method in methods {
+        output::say(&format!("answering {} prompts with {method}\n", prompts.len()));
         let mut request = Request {
             method: *method,
             budget: args.budget,

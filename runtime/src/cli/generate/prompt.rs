@@ -52,31 +52,27 @@ pub(super) fn choose<'a>(args: &'a Args, matches: &ArgMatches) -> Result<Source<
 
 /// Tokens of the prompt.
 pub(super) fn tokens(args: &Args, source: &Source<'_>, text: &TextModel) -> Result<Vec<u32>, Failure> {
-    let chat = match source {
-        Source::Chat(path) => *path,
-        Source::Prompt(_) | Source::Ids(_) => {
-            if args.thinking.is_some() {
-                output::note("--thinking acts on --chat only");
-            }
-            return match source {
-                Source::Prompt(prompt) if prompt.is_empty() => Ok(Vec::new()),
-                Source::Prompt(prompt) => Ok(text.encode(prompt)?),
-                Source::Ids(ids) => Ok(ids.to_vec()),
-                Source::Chat(_) => Ok(Vec::new()),
-            };
-        }
-    };
-    let conversation = read(chat)?;
-    if let (Some(_), Some(template)) = (args.thinking, &text.template)
-        && !template.knows_thinking()
-    {
-        output::note("this model's chat template knows no thinking switch: --thinking does not act");
+    if args.thinking.is_some() && !matches!(source, Source::Chat(_)) {
+        output::note("--thinking acts on --chat only");
     }
-    let options = RenderOptions {
-        generation_prompt: true,
-        thinking: Some(args.thinking.unwrap_or(Switch::On) == Switch::On),
-    };
-    Ok(text.encode_chat(&conversation, options)?)
+    match source {
+        Source::Ids(ids) => Ok(ids.to_vec()),
+        // Refused as empty, whether there is a tokenizer or not.
+        Source::Prompt("") => Ok(Vec::new()),
+        Source::Prompt(prompt) => Ok(text.encode(prompt)?),
+        Source::Chat(path) => {
+            let conversation = read(path)?;
+            let template = text.template.as_ref();
+            if args.thinking.is_some() && template.is_some_and(|t| !t.knows_thinking()) {
+                output::note("this model's chat template knows no thinking switch: --thinking does not act");
+            }
+            let options = RenderOptions {
+                generation_prompt: true,
+                thinking: Some(args.thinking.unwrap_or(Switch::On) == Switch::On),
+            };
+            Ok(text.encode_chat(&conversation, options)?)
+        }
+    }
 }
 
 fn read(path: &Path) -> Result<Conversation, Failure> {
