@@ -27,7 +27,7 @@ namespace host {
 
 inline Dim3 thread_index() { return Dim3(static_cast<unsigned>(Grid::instance().current_thread()), 0, 0); }
 
-inline float lane_float(std::uint64_t slot) { return bits_float(static_cast<std::uint32_t>(slot)); }
+inline int lane() { return Grid::instance().current_thread() % kWarpSize; }
 
 }  // namespace host
 
@@ -41,14 +41,14 @@ inline int __syncthreads_or(int flag) { return host::Grid::instance().sync_block
 inline void __syncwarp() { host::Grid::instance().exchange(0); }
 
 inline float __shfl_xor_sync(unsigned, float value, int lane_mask) {
-    const std::uint64_t* slots = host::Grid::instance().exchange(host::float_bits(value));
-    return host::lane_float(slots[(host::Grid::instance().current_thread() % host::kWarpSize) ^ lane_mask]);
+    const float* slots = host::Grid::instance().exchange(value);
+    return slots[host::lane() ^ lane_mask];
 }
 
 inline unsigned __ballot_sync(unsigned, int predicate) {
-    const std::uint64_t* slots = host::Grid::instance().exchange(predicate != 0 ? 1 : 0);
+    const unsigned* slots = host::Grid::instance().exchange(predicate != 0 ? 1u : 0u);
     unsigned mask = 0;
-    for (int lane = 0; lane < host::kWarpSize; ++lane) mask |= static_cast<unsigned>(slots[lane]) << lane;
+    for (int lane = 0; lane < host::kWarpSize; ++lane) mask |= slots[lane] << lane;
     return mask;
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "fibers.h"
@@ -20,6 +21,8 @@ namespace forkcast::host {
 
 constexpr int kWarpSize = 32;
 constexpr int kMaxThreads = 1024;
+constexpr std::size_t kSlotBytes = 32;  // what a lane can hand to its warp at once
+constexpr std::size_t kResultBytes = 512;
 
 struct Dim3 {
     unsigned x = 1, y = 1, z = 1;
@@ -77,13 +80,23 @@ public:
         return any_[mine & 1];
     }
 
-    /// Warp barrier that also publishes one 64-bit value per lane; returns the values of the 32 lanes.
-    const std::uint64_t* exchange(std::uint64_t value) {
+    /// Warp barrier that also publishes up to kSlotBytes per lane; returns the values of the 32 lanes.
+    template <class T>
+    const T* exchange(const T& value) {
+        return exchange(value, [](const T*, unsigned char*) {});
+    }
+
+    /// The same; the last lane to arrive also calls `finish(values, result)` once for the whole warp. The result lies
+    /// behind the values, kResultBytes long.
+    template <class T, class Finish>
+    const T* exchange(const T& value, Finish finish) {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kSlotBytes, "too large for a lane's slot");
         Warp& warp = warps_[static_cast<std::size_t>(current_ / kWarpSize)];
         const std::uint64_t mine = warp.generation;
-        std::uint64_t* slots = warp.slots[mine & 1];
-        slots[current_ % kWarpSize] = value;
+        T* slots = reinterpret_cast<T*>(warp.slots[mine & 1]);
+        std::memcpy(&slots[current_ % kWarpSize], &value, sizeof value);
         if (++warp.arrived == kWarpSize) {
+            finish(slots, warp.slots[mine & 1] + kWarpSize * kSlotBytes);
             warp.arrived = 0;
             ++warp.generation;
             progressed_ = true;
@@ -101,7 +114,7 @@ private:
     struct Warp {
         std::uint64_t generation = 0;
         int arrived = 0;
-        std::uint64_t slots[2][kWarpSize] = {};
+        alignas(16) unsigned char slots[2][kWarpSize * kSlotBytes + kResultBytes] = {};
     };
     struct Thread {
         Grid* grid = nullptr;
@@ -144,7 +157,7 @@ private:
         for (int i = 0; i < threads_; ++i) pool_[static_cast<std::size_t>(i)]->wait = Wait::kNothing;
         arrived_ = 0;
         any_[0] = any_[1] = false;
-        for (Warp& warp : warps_) warp = Warp{};
+        for (Warp& warp : warps_) warp.arrived = 0;
         const int warps = threads_ / kWarpSize;
         for (live_ = threads_; live_ > 0;) {
             progressed_ = false;

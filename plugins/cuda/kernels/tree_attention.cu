@@ -1,6 +1,7 @@
 // Checks and launches TreeAttention.
 #include "launch.cuh"
 #include "tree_attention.cuh"
+#include "tree_attention_mma.cuh"
 
 namespace forkcast {
 namespace {
@@ -21,10 +22,17 @@ Status check(const TreeAttentionParams& p) {
 template <class T, int D>
 Status launch_sized(const TreeAttentionParams& p, Stream stream) {
     const int items = p.rows * (p.heads / p.kv_heads);
-    const GridSize grid{static_cast<unsigned>(ceil_div(items, attention::kItems)), static_cast<unsigned>(p.kv_heads),
+    const auto grid = [&](int tile) {
+        return GridSize{static_cast<unsigned>(ceil_div(items, tile)), static_cast<unsigned>(p.kv_heads),
                         static_cast<unsigned>(p.splits)};
-    const Status status =
-        launch(&tree_attention_kernel<T, D>, grid, attention::kThreads, attention::kSharedBytes<D>, stream, p);
+    };
+    Status status;
+    if constexpr (std::is_same_v<T, float>)
+        status = launch(&tree_attention_kernel<T, D>, grid(attention::kItems), attention::kThreads,
+                        attention::kSharedBytes<D>, stream, p);
+    else
+        status = launch(&tree_attention_mma_kernel<T, D>, grid(attention_mma::kItems), attention_mma::kThreads,
+                        attention_mma::kSharedBytes<D>, stream, p);
     if (status != Status::kOk || p.splits == 1) return status;
     const GridSize rows{static_cast<unsigned>(p.rows * p.heads), 1, 1};
     return launch(&tree_attention_combine_kernel<T, D>, rows, D / 4 < 32 ? 32 : D / 4, 0, stream, p);
@@ -34,7 +42,7 @@ Status launch_sized(const TreeAttentionParams& p, Stream stream) {
 
 int tree_attention_splits(int rows, int heads, int kv_heads, int capacity) {
     if (rows <= 0 || heads <= 0 || kv_heads <= 0 || capacity < 0) return 1;
-    const int blocks = ceil_div(rows * (heads / kv_heads), attention::kItems) * kv_heads;
+    const int blocks = ceil_div(rows * (heads / kv_heads), attention_mma::kItems) * kv_heads;
     const int wanted = kTargetBlocks / (blocks > 0 ? blocks : 1);
     const int worth = ceil_div(capacity + rows, kMinimumKeys);
     const int splits = wanted < worth ? wanted : worth;

@@ -1,13 +1,10 @@
-// TreeAttention: flash-style attention of a tree of rows over the committed cache and the visible rows.
+// TreeAttention in float32, on the plain pipes: every product and sum is float32.
 //
 // A block takes kItems (row, head) pairs that share one key/value head and walks over the keys in tiles of kKeys:
-// scores, online softmax, weighted sum of the values. The keys are the committed rows followed by the N new rows.
-// With several splits a block sees one piece of the keys and leaves (maximum, sum, unnormalised output) in the
-// workspace; tree_attention_combine_kernel joins the pieces.
+// scores, online softmax, weighted sum of the values. See attention_keys.cuh for keys, masks and splits.
 #pragma once
 
-#include "kernels.h"
-#include "numeric.cuh"
+#include "attention_keys.cuh"
 
 namespace forkcast {
 namespace attention {
@@ -15,7 +12,6 @@ namespace attention {
 constexpr int kItems = 32, kKeys = 32, kThreads = 256;
 constexpr int kSide = 16;             // the score tile is made by 16 x 16 threads, 2 x 2 scores each
 constexpr int kScoreStride = kKeys + 4;
-constexpr float kMasked = -INFINITY;
 
 /// Row length of a tile in shared memory; the pad keeps 16-byte reads of neighbouring rows on different banks.
 template <int D>
@@ -43,21 +39,6 @@ struct Tiles {
     }
 };
 
-/// Which keys there are and where they lie.
-template <class T, int D>
-struct KeyRange {
-    int past, first, last;  // committed rows; this block's keys are first..last of [committed | rows]
-    int kv_head;
-
-    /// Row `key` of keys or values: committed first, then new rows.
-    __device__ const T* row(const TreeAttentionParams& p, const void* committed, const void* fresh, int key) const {
-        const bool old = key < past;
-        const T* base = static_cast<const T*>(old ? committed : fresh);
-        const std::int64_t index = old ? key : key - past;
-        return base + (index * p.kv_heads + kv_head) * D;
-    }
-};
-
 /// Copies a tile of rows to shared memory as float; rows past the end become zero, so 0 * garbage cannot be NaN.
 template <class T, int D>
 __device__ void load_tile(const TreeAttentionParams& p, const KeyRange<T, D>& keys, const void* committed,
@@ -69,30 +50,6 @@ __device__ void load_tile(const TreeAttentionParams& p, const KeyRange<T, D>& ke
         if (key < keys.last) load_floats<4>(value, keys.row(p, committed, fresh, key) + column);
         store_floats<4>(out + at / kPacks * kStride<D> + column, value);
     }
-}
-
-/// Whether item row `row` at `position` may see `key`.
-template <class T, int D>
-__device__ bool sees(const TreeAttentionParams& p, const KeyRange<T, D>& keys, int row, std::int64_t position,
-                     int key) {
-    if (row >= p.rows || key >= keys.last) return false;
-    std::int64_t at = key;
-    if (key >= keys.past) {
-        const int other = key - keys.past;
-        if (p.visible[static_cast<std::int64_t>(row) * p.rows + other] == 0) return false;
-        at = p.positions[other];
-    }
-    return p.window <= 0 || position - at < p.window;
-}
-
-/// First committed row that any item of this tile can see through the window.
-__device__ inline int first_key(const TreeAttentionParams& p, int past, int first_row, int last_row) {
-    if (p.window <= 0) return 0;
-    std::int64_t lowest = INT64_MAX;
-    for (int row = first_row; row <= last_row; ++row)
-        lowest = p.positions[row] < lowest ? p.positions[row] : lowest;
-    const std::int64_t key = lowest - p.window + 1;
-    return key <= 0 ? 0 : key >= past ? past : static_cast<int>(key);
 }
 
 /// Scores of one tile: 2 x 2 dot products a thread; masked scores are -inf.
@@ -199,25 +156,14 @@ __global__ void __launch_bounds__(attention::kThreads) tree_attention_kernel(Tre
     const int group = p.heads / p.kv_heads, items = p.rows * group;
     const int first_item = static_cast<int>(blockIdx.x) * kItems;
     const int last_item = first_item + kItems < items ? first_item + kItems : items;
-    const int split = static_cast<int>(blockIdx.z);
 
-    // Item m of this key/value head is row m / group, head kv_head * group + m % group.
-    KeyRange<T, D> keys;
-    keys.kv_head = static_cast<int>(blockIdx.y);
-    const std::int64_t past = p.past_len[0];
-    keys.past = past < 0 ? 0 : past > p.capacity ? p.capacity : static_cast<int>(past);
-    const int low = first_key(p, keys.past, first_item / group, (last_item - 1) / group);
-    const int count = keys.past + p.rows - low, piece = ceil_div(ceil_div(count, p.splits), kKeys) * kKeys;
-    keys.first = low + split * piece;
-    keys.last = keys.first + piece < keys.past + p.rows ? keys.first + piece : keys.past + p.rows;
+    const KeyRange<T, D> keys = key_range<T, D>(p, first_item / group, (last_item - 1) / group, kKeys);
 
     for (int at = thread; at < kItems * (D / 4); at += kThreads) {
         const int item = first_item + at / (D / 4), column = at % (D / 4) * 4;
         float value[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if (item < items) {
-            const std::int64_t head = static_cast<std::int64_t>(item / group) * p.heads + keys.kv_head * group +
-                                      item % group;
-            load_floats<4>(value, static_cast<const T*>(p.q) + head * D + column);
+            load_floats<4>(value, static_cast<const T*>(p.q) + pair_index(p, keys.kv_head, item) * D + column);
         }
         store_floats<4>(tiles.q + at / (D / 4) * kStride<D> + column, value);
     }
@@ -257,19 +203,17 @@ __global__ void __launch_bounds__(attention::kThreads) tree_attention_kernel(Tre
         stats[kItems + thread / kLanes] = total;
     }
     __syncthreads();
-    const std::int64_t heads = static_cast<std::int64_t>(p.rows) * p.heads;
     for (int i = 0; i < Output<D>::kEach; ++i) {
         const int local = Output<D>::item(i), item = first_item + local;
         if (item >= items) continue;
-        const std::int64_t head = static_cast<std::int64_t>(item / group) * p.heads + keys.kv_head * group +
-                                  item % group;
+        const std::int64_t pair = pair_index(p, keys.kv_head, item);
         if (p.splits == 1) {
             const float inverse = stats[kItems + local] > 0.0f ? 1.0f / stats[kItems + local] : 0.0f;
             float value[4];
             for (int e = 0; e < 4; ++e) value[e] = output.value[i][e] * inverse;
-            store_floats<4>(static_cast<T*>(p.o) + head * D + Output<D>::column(), value);
+            store_floats<4>(static_cast<T*>(p.o) + pair * D + Output<D>::column(), value);
         } else {
-            float* partial = p.workspace + (split * heads + head) * (D + 4);
+            float* partial = partial_output<D>(p, static_cast<int>(blockIdx.z), pair);
             store_floats<4>(partial + Output<D>::column(), output.value[i]);
             if (Output<D>::column() == 0) {
                 partial[D] = stats[local];
@@ -277,32 +221,6 @@ __global__ void __launch_bounds__(attention::kThreads) tree_attention_kernel(Tre
             }
         }
     }
-}
-
-/// Joins the splits of one (row, head). grid (N * QH), D / 4 threads rounded up to a warp.
-template <class T, int D>
-__global__ void tree_attention_combine_kernel(TreeAttentionParams p) {
-    using namespace attention;
-    const std::int64_t head = blockIdx.x, heads = static_cast<std::int64_t>(p.rows) * p.heads;
-    const int column = static_cast<int>(threadIdx.x) * 4;
-    if (column >= D) return;
-    float maximum = kMasked;
-    for (int s = 0; s < p.splits; ++s) {
-        const float other = p.workspace[(s * heads + head) * (D + 4) + D];
-        maximum = other > maximum ? other : maximum;
-    }
-    float total = 0.0f, sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (int s = 0; s < p.splits; ++s) {
-        const float* partial = p.workspace + (s * heads + head) * (D + 4);
-        if (partial[D] == kMasked) continue;
-        const float weight = expf(partial[D] - maximum);
-        total += weight * partial[D + 1];
-        float value[4];
-        load_floats<4>(value, partial + column);
-        for (int e = 0; e < 4; ++e) sum[e] += weight * value[e];
-    }
-    for (int e = 0; e < 4; ++e) sum[e] = total > 0.0f ? sum[e] / total : 0.0f;
-    store_floats<4>(static_cast<T*>(p.o) + head * D + column, sum);
 }
 
 }  // namespace forkcast

@@ -104,10 +104,15 @@ class ErrorMeter {
 public:
     template <class T>
     void compare(Buffer<T>& got, const std::vector<double>& want, double absolute) {
+        compare(got, want, std::vector<double>(want.size(), absolute));
+    }
+    /// The same with an absolute bound for each element.
+    template <class T>
+    void compare(Buffer<T>& got, const std::vector<double>& want, const std::vector<double>& absolute) {
         const std::vector<double> values = values_of(got);
         for (std::size_t i = 0; i < want.size(); ++i) {
             const double error = std::fabs(values[i] - want[i]);
-            const double bound = absolute + TypeInfo<T>::rounding * std::fabs(want[i]);
+            const double bound = absolute[i] + TypeInfo<T>::rounding * std::fabs(want[i]);
             const double ratio = error / bound;
             if (!(error <= worst_)) worst_ = std::isnan(error) ? INFINITY : error;
             if (!(ratio <= ratio_)) ratio_ = std::isnan(ratio) ? INFINITY : ratio;

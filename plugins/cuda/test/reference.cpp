@@ -38,7 +38,7 @@ Values head_state(const DeltaCase& c, int head) {
 
 }  // namespace
 
-Values reference_attention(const AttentionCase& c) {
+Values reference_attention(const AttentionCase& c, Values* magnitude) {
     Values o(at(static_cast<std::int64_t>(c.rows) * c.heads * c.head_size), 0.0);
     const int group = c.heads / c.kv_heads;
     std::vector<std::pair<double, const double*>> seen;  // score, value row
@@ -65,6 +65,12 @@ Values reference_attention(const AttentionCase& c) {
                 for (int d = 0; d < c.head_size; ++d) out[d] += weight * value[d];
             }
             for (int d = 0; d < c.head_size && total > 0.0; ++d) out[d] /= total;
+            if (magnitude == nullptr) continue;
+            for (int d = 0; d < c.head_size; ++d) {
+                double sum = 0.0;
+                for (const auto& [score, value] : seen) sum += std::exp(score - high) * std::fabs(value[d]);
+                magnitude->push_back(total > 0.0 ? sum / total : 0.0);
+            }
         }
     return o;
 }

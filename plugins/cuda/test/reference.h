@@ -18,8 +18,8 @@ struct AttentionCase {
     std::vector<std::uint8_t> visible;
     Values q, k, v, past_k, past_v;  // past_* hold at least `past` rows
 };
-/// o [rows, heads, head_size].
-Values reference_attention(const AttentionCase& c);
+/// o [rows, heads, head_size]; `magnitude`, if given, is the same with |v| in place of v.
+Values reference_attention(const AttentionCase& c, Values* magnitude = nullptr);
 
 /// y [rows, channels]; x [rows, channels], past [taps-1, channels], weight [channels, taps].
 Values reference_conv(const Tree& tree, int channels, int taps, const Values& x, const Values& past,
