@@ -38,20 +38,28 @@ pub(super) fn keep(logits: &[f32], scale: Scale, settings: &Sampling, kept: &mut
             n *= 8;
         }
     }
-    // From a float64 logarithm, so that no exponential is needed; ln 0 keeps everything.
-    let floor = f64::from(settings.min_p).ln();
-    let enough = |logit: f32| f64::from(scale.exponent(logit)) >= floor;
+    // Compared as exponents, so that no power is needed; the logarithm of 0 keeps everything.
+    let floor = f64::from(settings.min_p).log2() as f32;
+    let enough = |logit: f32| scale.exponent(logit) >= floor;
     if top_k || settings.top_p < 1.0 {
         kept.retain(|s| enough(s.logit));
         kept.sort_unstable_by_key(|s| s.id);
     } else {
-        kept.clear();
-        kept.extend(
-            (0u32..)
-                .zip(logits)
-                .filter(|(_, v)| enough(**v))
-                .map(|(id, v)| Scored { logit: *v, id }),
-        );
+        gather(logits, enough, kept);
+    }
+}
+
+/// The tokens of a row whose logit is `enough`, in id order.
+fn gather(logits: &[f32], enough: impl Fn(f32) -> bool, kept: &mut Vec<Scored>) {
+    const BLOCK: usize = 64;
+    kept.clear();
+    for (at, block) in logits.chunks(BLOCK).enumerate() {
+        // Most blocks have none, and looking without stopping runs on vectors.
+        if block.iter().fold(false, |any, v| any | enough(*v)) {
+            let ids = (at * BLOCK) as u32..;
+            let found = ids.zip(block).filter(|(_, v)| enough(**v));
+            kept.extend(found.map(|(id, v)| Scored { logit: *v, id }));
+        }
     }
 }
 

@@ -17,11 +17,11 @@ impl Scale {
     /// `temperature` is positive.
     pub(super) fn new(max: f32, temperature: f32) -> Self {
         // A finite factor keeps the maximum's own weight at one for the smallest temperatures too.
-        let factor = temperature.recip().min(f32::MAX);
+        let factor = (std::f32::consts::LOG2_E / temperature).min(f32::MAX);
         Self { max, factor }
     }
 
-    /// Exponent of a logit: 0 for the maximum, negative below it.
+    /// Exponent of a logit to base 2: 0 for the maximum, negative below it.
     #[inline]
     pub(super) fn exponent(self, logit: f32) -> f32 {
         (logit - self.max) * self.factor
@@ -30,7 +30,7 @@ impl Scale {
     /// Probability of a logit relative to that of the maximum, in [0, 1].
     #[inline]
     pub(super) fn weight(self, logit: f32) -> f64 {
-        f64::from(exp(self.exponent(logit)))
+        f64::from(exp2(self.exponent(logit)))
     }
 
     /// Sum of the weights of `logits`.
@@ -42,7 +42,7 @@ impl Scale {
             // Two loops: the first then runs on float32 vectors.
             let mut weights = [0.0f32; LANES];
             for (weight, value) in weights.iter_mut().zip(chunk) {
-                *weight = exp(self.exponent(*value));
+                *weight = exp2(self.exponent(*value));
             }
             for (sum, weight) in sums.iter_mut().zip(weights) {
                 *sum += f64::from(weight);
@@ -52,26 +52,29 @@ impl Scale {
     }
 }
 
-/// e^x for x <= 0 within 2e-7 of its value; 0 below -87, where float32 ends, and for NaN.
+/// 2^x for x <= 0 within 2e-7 of its value; 0 below -125.5, where float32 ends, and for NaN.
 ///
-/// x = n ln 2 + r, |r| <= ln 2 / 2; e^r by Cephes' polynomial of degree 7 (`expf`), 2^n by its exponent bits.
+/// x = n + r, |r| <= 1/2; 2^r by Cephes' polynomial of degree 6 (`exp2f`), 2^n by its exponent bits.
 #[inline]
-fn exp(x: f32) -> f32 {
-    const LOWEST: f32 = -87.0;
+fn exp2(x: f32) -> f32 {
+    const LOWEST: f32 = -125.5;
     /// Adding this rounds to an integer, whose two's complement then lies in the low bits.
     const ROUND: f32 = 12_582_912.0;
-    const LN2_HIGH: f32 = 0.693_359_4;
-    const LN2_LOW: f32 = -2.121_944_4e-4;
-    let inside = if x > LOWEST { x } else { LOWEST };
-    let rounded = inside * std::f32::consts::LOG2_E + ROUND;
-    let n = rounded - ROUND;
-    let r = (inside - n * LN2_HIGH) - n * LN2_LOW;
-    let mut p = 1.987_569_1e-4;
-    for c in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+    let rounded = x + ROUND;
+    let r = x - (rounded - ROUND);
+    let mut p = 1.535_336_2e-4;
+    for c in [
+        1.339_887_4e-3,
+        9.618_437e-3,
+        5.550_332_5e-2,
+        0.240_226_48,
+        0.693_147_2,
+    ] {
         p = p * r + c;
     }
     let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0f32.to_bits()));
-    let value = ((p * r) * r + r + 1.0) * power;
+    let value = (p * r + 1.0) * power;
+    // Below the lowest everything above is nonsense, without harm.
     if x > LOWEST { value } else { 0.0 }
 }
 
@@ -137,17 +140,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exponentials_are_those_of_float64() {
+    fn powers_are_those_of_float64() {
         let mut worst = 0.0f64;
         for i in 0..2_000_000 {
-            let x = -87.0 * (i as f32 / 2e6);
-            let exact = f64::from(x).exp();
-            worst = worst.max((f64::from(exp(x)) - exact).abs() / exact);
+            let x = -125.49 * (i as f32 / 2e6);
+            let exact = f64::from(x).exp2();
+            worst = worst.max((f64::from(exp2(x)) - exact).abs() / exact);
         }
         assert!(worst < 2e-7, "{worst}");
-        assert_eq!([exp(0.0), exp(-0.0)], [1.0, 1.0]);
-        for x in [-87.0, -88.0, f32::MIN, f32::NEG_INFINITY, f32::NAN] {
-            assert_eq!(exp(x), 0.0);
+        assert_eq!(
+            [exp2(0.0), exp2(-0.0), exp2(-1.0), exp2(-125.0)],
+            [1.0, 1.0, 0.5, 2.0f32.powi(-125)]
+        );
+        for x in [-125.5, -126.0, f32::MIN, f32::NEG_INFINITY, f32::NAN] {
+            assert_eq!(exp2(x), 0.0);
         }
     }
 
