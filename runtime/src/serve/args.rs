@@ -11,7 +11,7 @@ The first SIGTERM or SIGINT finishes what was accepted, the second ends the proc
 Examples:
   forkcast serve bundle
   forkcast serve bundle --host 0.0.0.0 --port 8080 --api-key-file keys --log-format json
-  forkcast serve bundle --method mfd --budget 64 --max-queue 4 --drain-seconds 60";
+  forkcast serve bundle --method mfd --budget 60 --max-queue 4 --drain-seconds 60";
 
 /// Flags of `forkcast serve`. Every one has an environment twin; the flag wins.
 #[derive(Clone, Debug, clap::Args)]
@@ -76,6 +76,16 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", env = "FORKCAST_MAX_QUEUE", default_value_t = 16)]
     #[arg(help_heading = "Admission")]
     pub max_queue: usize,
+    /// Status beyond that. 503 is for balancers that send only such requests to another replica.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "STATUS",
+        env = "FORKCAST_BUSY_STATUS",
+        default_value = "429"
+    )]
+    #[arg(help_heading = "Admission")]
+    pub busy_status: BusyStatus,
     /// Time that a request may take, waiting included.
     #[arg(
         long,
@@ -99,7 +109,7 @@ pub struct ServeArgs {
     )]
     pub method: Option<Method>,
     /// Most nodes of a tree, 0 to 1024; plain uses 0, chain at most the block.
-    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", default_value_t = 64, value_parser = budget)]
+    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", default_value_t = 24, value_parser = budget)]
     #[arg(help_heading = "Decoding")]
     pub budget: usize,
     /// Mode of the drafter that chain and ddtree use.
@@ -134,6 +144,17 @@ pub struct ServeArgs {
     )]
     #[arg(help_heading = "Logging")]
     pub log_format: LogFormat,
+}
+
+/// Status of refusals for want of room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BusyStatus {
+    /// 429 Too Many Requests.
+    #[value(name = "429")]
+    TooManyRequests,
+    /// 503 Service Unavailable.
+    #[value(name = "503")]
+    Unavailable,
 }
 
 fn budget(text: &str) -> Result<usize, String> {

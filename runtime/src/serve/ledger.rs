@@ -64,7 +64,7 @@ impl Entry {
         self.status = error.status.as_u16();
         self.reason = Some(error.detail.message.clone());
         self.outcome = Some(match error.status.as_u16() {
-            429 => Outcome::Rejected,
+            _ if error.detail.code == "queue_full" => Outcome::Rejected,
             503 => Outcome::Unavailable,
             504 => Outcome::TimedOut,
             400..500 => Outcome::Refused,

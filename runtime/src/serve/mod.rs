@@ -20,6 +20,9 @@ pub mod server;
 pub mod split;
 pub mod state;
 
-pub use args::ServeArgs;
+pub use args::{BusyStatus, ServeArgs};
 pub use error::ServeError;
 pub use run::run;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! From flags to a running server.
 
-use super::args::ServeArgs;
+use super::args::{BusyStatus, ServeArgs};
 use super::engine::{Loader, WorkerSettings};
 use super::http::HttpSettings;
 use super::keys::Keys;
@@ -8,6 +8,7 @@ use super::model::{Model, read_defaults};
 use super::server::{Settings, serve};
 use super::{ServeError, log};
 use crate::text::TextModel;
+use axum::http::StatusCode;
 use forkcast_engines::bundle::OpenError;
 use forkcast_engines::manifest;
 use forkcast_engines::ort::{OpenOptions, OrtBackend};
@@ -89,6 +90,11 @@ fn settings(args: &ServeArgs) -> Result<Settings, ServeError> {
             timeout: Duration::from_secs(args.request_timeout),
             keep_alive: Duration::from_secs(args.keep_alive_seconds),
             max_queue: args.max_queue,
+            busy: if args.busy_status == BusyStatus::Unavailable {
+                StatusCode::SERVICE_UNAVAILABLE
+            } else {
+                StatusCode::TOO_MANY_REQUESTS
+            },
             keys: Keys::collect(&args.api_key, args.api_key_file.as_deref())?,
             cors: cors?,
         },

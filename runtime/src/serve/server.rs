@@ -83,6 +83,7 @@ pub async fn serve(
     ];
 
     let result = tokio::select! {
+        biased;
         result = &mut ended => Err(worker_error(result)),
         result = &mut http => Err(http_error(address, result)),
         () = stop => Ok(()),

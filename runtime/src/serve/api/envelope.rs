@@ -72,6 +72,8 @@ pub struct TextChoice {
 pub struct RoundView {
     /// Number of the round, from 1; 0 is prefill.
     pub number: usize,
+    /// Place of the chunk's token in the answer, from 0.
+    pub token: usize,
     /// Seconds since the request was taken from the queue.
     pub seconds: f64,
     /// The verified tree, in the first chunk of the round.

@@ -144,17 +144,11 @@ impl ApiError {
         )
     }
 
-    /// 429: queue and stream are full.
+    /// Queue and stream are full. `status` is 429, or 503 before balancers that try only that elsewhere.
     #[must_use]
-    pub fn busy(queue: usize, retry_after: u64) -> Self {
+    pub fn busy(status: StatusCode, queue: usize, retry_after: u64) -> Self {
         let message = format!("the stream is busy and the queue of {queue} is full");
-        Self::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "rate_limit_error",
-            "queue_full",
-            message,
-        )
-        .retry(retry_after)
+        Self::new(status, "rate_limit_error", "queue_full", message).retry(retry_after)
     }
 
     /// 503: not warmed up yet.
@@ -246,6 +240,8 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        // The same word as in the body, for balancers.
+        headers.insert("x-error-code", HeaderValue::from_static(self.detail.code));
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

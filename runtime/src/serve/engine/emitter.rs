@@ -167,6 +167,7 @@ impl Sink for Emitter<'_> {
         let event = TokenEvent {
             id: token.id,
             round: token.round,
+            index: token.index,
             seconds: self.begin.elapsed().as_secs_f64(),
             parts,
             logprob: token.logprob,

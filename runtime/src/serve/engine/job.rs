@@ -58,6 +58,8 @@ pub struct TokenEvent {
     pub id: u32,
     /// Round that accepted it; 0 is prefill.
     pub round: usize,
+    /// Place in the answer, from 0.
+    pub index: usize,
     /// Seconds since the job left the queue.
     pub seconds: f64,
     /// What the token set free; often nothing.

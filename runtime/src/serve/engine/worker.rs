@@ -181,27 +181,27 @@ impl Worker {
     /// The engine does not recover.
     fn answer(&mut self, mut job: Job) -> Result<(), ServeError> {
         let events = job.events.clone();
-        let error = match self.generate(&mut job) {
+        let event = match self.generate(&mut job) {
             Ok(output) => {
                 job.entry.end(Outcome::Finished(output.finish));
-                let _ = events.send(Event::Done(Box::new(output)));
-                return Ok(());
+                Event::Done(Box::new(output))
             }
             // The entry knows what it means that nobody listens.
             Err(Failure::Interrupted(Interruption::Gone)) => return Ok(()),
-            Err(Failure::Interrupted(Interruption::Refused(error))) => error,
+            Err(Failure::Interrupted(Interruption::Refused(error))) => Event::Failed(job.entry.refuse(error)),
             Err(Failure::Decode(error)) => {
-                let input = error.is_input();
-                if !input {
+                if !error.is_input() {
                     self.prefix
                         .forget(&mut *self.backend)
                         .map_err(ServeError::Engine)?;
                 }
-                decode_error(&error)
+                Event::Failed(job.entry.refuse(decode_error(&error)))
             }
         };
-        let error = job.entry.refuse(error);
-        let _ = events.send(Event::Failed(error));
+        // Who has the answer finds it in log and metrics.
+        drop(job);
+        // A closed channel means that the client went away at the last moment.
+        let _ = events.send(event);
         Ok(())
     }
 

@@ -175,6 +175,7 @@ impl Streamer {
         if self.submitted.streaming.rounds {
             let round = RoundView {
                 number: token.round,
+                token: token.index,
                 seconds: token.seconds,
                 tree: self.tree.take(),
             };

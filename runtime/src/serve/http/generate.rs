@@ -156,7 +156,7 @@ fn submit(app: &App, mut entry: Entry, wanted: Wanted) -> Result<Submitted, ApiE
         entry,
     };
     if let Err(Full { mut job, retry_after }) = app.queue.push(job) {
-        let error = ApiError::busy(app.settings.max_queue, retry_after);
+        let error = ApiError::busy(app.settings.busy, app.settings.max_queue, retry_after);
         return Err(job.entry.refuse(error));
     }
     Ok(Submitted {

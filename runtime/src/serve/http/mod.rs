@@ -15,7 +15,7 @@ use super::keys::Keys;
 use super::model::Model;
 use super::state::State;
 use axum::Router;
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 pub use openapi::description;
@@ -34,6 +34,8 @@ pub struct HttpSettings {
     pub keep_alive: Duration,
     /// Length of the queue, for messages.
     pub max_queue: usize,
+    /// Status of refusals for want of room: 429 or 503.
+    pub busy: StatusCode,
     /// Keys that are taken.
     pub keys: Keys,
     /// Origins that browsers may call from; empty switches CORS off.
