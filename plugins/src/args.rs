@@ -154,7 +154,7 @@ impl AttentionArgs<'_> {
         let kv_row = self.kv_heads * self.head_dim;
         require(
             op,
-            self.past_len * kv_row <= self.past_k.len(),
+            self.past_len <= self.past_k.len() / kv_row,
             "past_len exceeds the capacity of the cache",
         )?;
         lengths(

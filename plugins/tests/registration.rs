@@ -49,6 +49,18 @@ fn kernels_run_without_any_body() {
     assert_close("delta rule", &found.o, &expected.o, 1e-5);
 }
 
+#[test]
+fn no_rows_are_no_error() {
+    let mut rng = rng(14);
+    let none = Tree { parents: vec![] };
+    let attention = AttentionCase::new(&mut rng, &none, (2, 1), 16, (4, 3), 0);
+    assert!(attention.in_session(cpu(), Take::Kernel).is_empty());
+    let conv = ConvCase::new(&mut rng, &none, 8, 4);
+    assert!(conv.in_session(cpu(), Take::Kernel).is_empty());
+    let delta = DeltaCase::new(&mut rng, &none, (1, 2), (16, 16), Regime::Random);
+    assert!(delta.in_session(cpu(), Take::Kernel).o.is_empty());
+}
+
 /// Runs a node on feeds it was not opened for and returns the error's text.
 fn refusal(
     op: &str,
@@ -87,6 +99,7 @@ fn calls_that_do_not_fit_are_refused() {
     let feeds = attention.feeds();
     let cases = [
         ("past_len", Data::I64(vec![1], vec![5]), "capacity"),
+        ("past_len", Data::I64(vec![1], vec![i64::MAX]), "capacity"),
         ("past_len", Data::I64(vec![1], vec![-1]), "past_len is negative"),
         (
             "positions",

@@ -32,7 +32,11 @@ pub fn delta_branch_update(
 
 impl Task for Update<'_> {
     fn scratch(&self, lanes: usize) -> usize {
-        self.args.path.len() * (self.args.key_dim + self.args.value_dim + 2 * lanes)
+        self.args.path.len() * (self.args.key_dim + self.args.value_dim + 4 * lanes)
+    }
+
+    fn work(&self) -> usize {
+        self.args.state.len() * (1 + self.args.path.len())
     }
 
     #[inline(always)]

@@ -104,8 +104,8 @@ pub(super) struct Size {
 #[inline(always)]
 pub(super) fn gemm<I: Isa>(isa: I, size: Size, a: Mat<'_>, b: Mat<'_>, c: &mut [f32], c_stride: usize) {
     let mut column = 0;
-    // Few rows: wide tiles, so that B is swept in long pieces.
-    while size.rows < 4 && column + 4 * I::LANES <= size.columns {
+    // Few rows or many registers: wide tiles, so that B is swept in long pieces.
+    while (size.rows < 4 || many_registers::<I>()) && column + 4 * I::LANES <= size.columns {
         strip::<I, 4, false>(isa, size, a, b.from(column), &mut c[column..], c_stride);
         column += 4 * I::LANES;
     }
@@ -129,8 +129,14 @@ pub(super) fn gemm<I: Isa>(isa: I, size: Size, a: Mat<'_>, b: Mat<'_>, c: &mut [
     }
 }
 
+/// Whether a tile of 4 rows and 4 vectors fits the registers (32 of them with AVX-512, else 16).
+#[inline(always)]
+fn many_registers<I: Isa>() -> bool {
+    I::LANES >= 16
+}
+
 /// `C += A^T B`; A is [depth,rows], B is [depth,columns], C has row stride `c_stride`. `pack` holds
-/// `depth * 2 * LANES` floats: strips of B are copied there when many rows read them, because rows of B
+/// `depth * 4 * LANES` floats: strips of B are copied there when many rows read them, because rows of B
 /// that lie a power of two apart share few cache sets.
 #[inline(always)]
 pub(super) fn gemm_transposed<I: Isa>(
@@ -142,23 +148,14 @@ pub(super) fn gemm_transposed<I: Isa>(
     c_stride: usize,
     pack: &mut [f32],
 ) {
-    let wide = 2 * I::LANES;
     let mut column = 0;
-    while column + wide <= size.columns {
-        let c = &mut c[column..];
-        if size.rows > 8 {
-            for p in 0..size.depth {
-                pack[p * wide..][..wide].copy_from_slice(&b.data[p * b.stride + column..][..wide]);
-            }
-            let packed = Mat {
-                data: pack,
-                stride: wide,
-            };
-            strip::<I, 2, true>(isa, size, a, packed, c, c_stride);
-        } else {
-            strip::<I, 2, true>(isa, size, a, b.from(column), c, c_stride);
-        }
-        column += wide;
+    while many_registers::<I>() && column + 4 * I::LANES <= size.columns {
+        packed_strip::<I, 4>(isa, size, a, b.from(column), &mut c[column..], c_stride, pack);
+        column += 4 * I::LANES;
+    }
+    while column + 2 * I::LANES <= size.columns {
+        packed_strip::<I, 2>(isa, size, a, b.from(column), &mut c[column..], c_stride, pack);
+        column += 2 * I::LANES;
     }
     if column + I::LANES <= size.columns {
         strip::<I, 1, true>(isa, size, a, b.from(column), &mut c[column..], c_stride);
@@ -173,6 +170,28 @@ pub(super) fn gemm_transposed<I: Isa>(
             c[row * c_stride + column] += products.sum::<f32>();
         }
     }
+}
+
+/// A strip of `A^T B` from a packed copy of B.
+#[inline(always)]
+fn packed_strip<I: Isa, const C: usize>(
+    isa: I,
+    size: Size,
+    a: Mat<'_>,
+    b: Mat<'_>,
+    c: &mut [f32],
+    c_stride: usize,
+    pack: &mut [f32],
+) {
+    if size.rows <= 8 {
+        strip::<I, C, true>(isa, size, a, b, c, c_stride);
+        return;
+    }
+    let stride = C * I::LANES;
+    for p in 0..size.depth {
+        pack[p * stride..][..stride].copy_from_slice(&b.data[p * b.stride..][..stride]);
+    }
+    strip::<I, C, true>(isa, size, a, Mat { data: pack, stride }, c, c_stride);
 }
 
 /// All rows of `C` vectors' worth of columns.
@@ -193,7 +212,7 @@ fn strip<I: Isa, const C: usize, const TRANS: bool>(
             row += 8;
         }
     }
-    if C <= 2 {
+    if C <= 2 || many_registers::<I>() {
         while row + 4 <= size.rows {
             tile::<I, 4, C, TRANS>(isa, size.depth, from(row), b, &mut c[row * c_stride..], c_stride);
             row += 4;

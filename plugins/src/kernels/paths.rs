@@ -30,6 +30,11 @@ impl ColumnLists {
         }
     }
 
+    /// Number of pairs (row, column) in all lists.
+    pub(super) fn pairs(&self) -> usize {
+        self.columns.len()
+    }
+
     /// Columns that `row` sees.
     #[inline(always)]
     pub(super) fn row(&self, row: usize) -> &[u32] {

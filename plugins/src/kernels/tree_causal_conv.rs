@@ -58,6 +58,11 @@ impl Task for Conv<'_> {
         self.args.taps * CHANNELS
     }
 
+    fn work(&self) -> usize {
+        // SiLU costs about as much as eight taps.
+        self.args.x.len() * (self.args.taps + 8)
+    }
+
     #[inline(always)]
     fn run<I: Isa>(&self, isa: I, index: usize, scratch: &mut [f32]) {
         let a = &self.args;

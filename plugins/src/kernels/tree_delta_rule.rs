@@ -1,6 +1,6 @@
 use super::{
     Workspace,
-    math::{Mat, Size, combine, dots, exp1, gemm, gemm_transposed},
+    math::{Mat, Size, combine, dots, exp, exp1, gemm, gemm_transposed},
     not_a_tree,
     parallel::{Parallel, Shared},
     paths::ColumnLists,
@@ -87,13 +87,16 @@ fn sum_gates(args: &DeltaArgs<'_>, lists: &ColumnLists, gates: &mut Vec<f64>) {
     }
 }
 
-/// Scratch memory of one piece.
+/// Scratch memory of one piece. Rows are copied together: in the inputs the rows of a head lie a power of
+/// two apart and would share few cache sets. The copies hold `span` rows.
 struct Buffers<'s> {
-    /// Rows of k and q of a block, alternating: [2 BLOCK, DK].
+    /// Rows of k and q, alternating: [2 span, DK].
     keys: &'s mut [f32],
-    /// Their products with the state: [2 BLOCK, DV].
+    /// Rows of u: [span, DV].
+    deltas: &'s mut [f32],
+    /// Products of k and q of a block with the state: [2 BLOCK, DV].
     products: &'s mut [f32],
-    /// Factors of the ancestors of one row, for u and for o: [2, N].
+    /// Decays of the ancestors of one row, then their factors for u and for o: [3, span + vector].
     factors: &'s mut [f32],
     /// The state carried along a chain: [DK, DV].
     state: &'s mut [f32],
@@ -101,13 +104,14 @@ struct Buffers<'s> {
     pack: &'s mut [f32],
 }
 
-/// The part of a path that a block of rows works on.
+/// The rows that are worked on together.
 #[derive(Clone, Copy)]
 struct Block {
     head: usize,
     first: usize,
     rows: usize,
-    /// Ancestors before this row are in the state already, together with the gates up to `base`.
+    /// Ancestors before this row are in the state already, together with the gates up to `base`; copies of
+    /// rows start here.
     origin: usize,
     base: f64,
 }
@@ -115,19 +119,31 @@ struct Block {
 impl Task for Rule<'_> {
     fn scratch(&self, lanes: usize) -> usize {
         let a = &self.args;
-        2 * BLOCK * (a.key_dim + a.value_dim + lanes) + 2 * a.rows + a.key_dim * a.value_dim
+        self.span() * (2 * a.key_dim + a.value_dim)
+            + 2 * BLOCK * a.value_dim
+            + 3 * (self.span() + lanes)
+            + a.key_dim * a.value_dim
+            + BLOCK * 4 * lanes
+    }
+
+    fn work(&self) -> usize {
+        let a = &self.args;
+        let pairs = self.lists.pairs() * (a.key_dim + a.value_dim);
+        2 * a.value_heads * (a.rows * a.key_dim * a.value_dim + pairs)
     }
 
     #[inline(always)]
     fn run<I: Isa>(&self, isa: I, head: usize, scratch: &mut [f32]) {
         let a = &self.args;
-        let size = a.key_dim * a.value_dim;
-        let (keys, rest) = scratch.split_at_mut(2 * BLOCK * a.key_dim);
+        let (span, size) = (self.span(), a.key_dim * a.value_dim);
+        let (keys, rest) = scratch.split_at_mut(2 * span * a.key_dim);
+        let (deltas, rest) = rest.split_at_mut(span * a.value_dim);
         let (products, rest) = rest.split_at_mut(2 * BLOCK * a.value_dim);
-        let (factors, rest) = rest.split_at_mut(2 * a.rows);
+        let (factors, rest) = rest.split_at_mut(3 * (span + I::LANES));
         let (state, pack) = rest.split_at_mut(size);
         let mut buffers = Buffers {
             keys,
+            deltas,
             products,
             factors,
             state,
@@ -144,7 +160,7 @@ impl Task for Rule<'_> {
                 rows: BLOCK.min(a.rows - first),
                 origin: if self.chain { first } else { 0 },
                 base: match first.checked_sub(1) {
-                    Some(before) if self.chain => self.gates[before * a.value_heads + head],
+                    Some(before) if self.chain => self.gate(head, before),
                     _ => 0.0,
                 },
             };
@@ -160,16 +176,9 @@ impl Task for Rule<'_> {
 }
 
 impl Rule<'_> {
-    #[inline(always)]
-    fn key_head(&self, head: usize) -> usize {
-        head / (self.args.value_heads / self.args.key_heads)
-    }
-
-    /// Row of `k` or `q`.
-    #[inline(always)]
-    fn key_row<'k>(&self, keys: &'k [f32], head: usize, row: usize) -> &'k [f32] {
-        let a = &self.args;
-        &keys[(row * a.key_heads + self.key_head(head)) * a.key_dim..][..a.key_dim]
+    /// Rows of which copies are kept.
+    fn span(&self) -> usize {
+        if self.chain { BLOCK } else { self.args.rows }
     }
 
     #[inline(always)]
@@ -177,27 +186,18 @@ impl Rule<'_> {
         self.gates[row * self.args.value_heads + head]
     }
 
-    /// A finished row of `u`.
-    #[inline(always)]
-    fn u_row(&self, head: usize, row: usize) -> &[f32] {
-        let a = &self.args;
-        #[expect(unsafe_code, reason = "tasks own heads of one output")]
-        // SAFETY: only this task touches this head, and it writes a row before it reads that row.
-        unsafe {
-            self.u
-                .part((row * a.value_heads + head) * a.value_dim, a.value_dim)
-        }
-    }
-
-    /// Products of the state with k and q of the rows of a block.
+    /// Copies k and q of the rows of a block and multiplies them with the state.
     #[inline(always)]
     fn state_products<I: Isa>(&self, isa: I, block: Block, committed: &[f32], buffers: &mut Buffers<'_>) {
         let a = &self.args;
         let (dk, dv) = (a.key_dim, a.value_dim);
-        for (pair, row) in (block.first..block.first + block.rows).enumerate() {
-            let (k, q) = buffers.keys[2 * pair * dk..][..2 * dk].split_at_mut(dk);
-            k.copy_from_slice(self.key_row(a.k, block.head, row));
-            q.copy_from_slice(self.key_row(a.q, block.head, row));
+        let key_head = block.head / (a.value_heads / a.key_heads);
+        let start = 2 * (block.first - block.origin) * dk;
+        let pairs = buffers.keys[start..].chunks_exact_mut(2 * dk);
+        for (pair, row) in pairs.zip(block.first..block.first + block.rows) {
+            let at = (row * a.key_heads + key_head) * dk;
+            pair[..dk].copy_from_slice(&a.k[at..][..dk]);
+            pair[dk..].copy_from_slice(&a.q[at..][..dk]);
         }
         let size = Size {
             rows: 2 * block.rows,
@@ -205,7 +205,7 @@ impl Rule<'_> {
             depth: dk,
         };
         let keys = Mat {
-            data: buffers.keys,
+            data: &buffers.keys[start..],
             stride: dk,
         };
         let state = Mat {
@@ -220,64 +220,70 @@ impl Rule<'_> {
     #[inline(always)]
     fn substitute<I: Isa>(&self, isa: I, block: Block, row: usize, buffers: &mut Buffers<'_>) {
         let a = &self.args;
-        let (head, dv) = (block.head, a.value_dim);
-        let k = self.key_row(a.k, head, row);
-        let q = self.key_row(a.q, head, row);
+        let (head, dk, dv) = (block.head, a.key_dim, a.value_dim);
+        let own = row - block.origin;
         let gate = self.gate(head, row);
+        let from_state = exp1(isa, (gate - block.base) as f32);
         let pair = 2 * (row - block.first) * dv;
         let sums = &mut buffers.products[pair..pair + 2 * dv];
-        let from_state = exp1(isa, (gate - block.base) as f32);
         sums.iter_mut().for_each(|x| *x *= from_state);
 
         let ancestors = self.lists.row(row);
-        let ancestors = &ancestors[..ancestors.len() - 1];
         // A chain's list is 0, 1, .., so that the ancestors inside the block start at its origin.
-        let ancestors = &ancestors[block.origin..];
-        let (for_u, for_o) = buffers.factors.split_at_mut(a.rows);
+        let ancestors = &ancestors[block.origin..ancestors.len() - 1];
+        let count = ancestors.len();
+        let stride = self.span() + I::LANES;
+        let (decays, factors) = buffers.factors.split_at_mut(stride);
+        let padded = count.next_multiple_of(I::LANES);
+        decays[count..padded].fill(0.0);
+        for (decay, ancestor) in decays.iter_mut().zip(ancestors) {
+            *decay = (gate - self.gate(head, *ancestor as usize)) as f32;
+        }
+        for decay in decays[..padded].chunks_exact_mut(I::LANES) {
+            let e = exp(isa, isa.load(decay));
+            isa.store(decay, e);
+        }
+        let (k, q) = buffers.keys[2 * own * dk..][..2 * dk].split_at(dk);
+        let key = |at: usize| &buffers.keys[2 * (ancestors[at] as usize - block.origin) * dk..][..dk];
         let mut at = 0;
-        let ancestor_key = |at: usize| self.key_row(a.k, head, ancestors[at] as usize);
-        while at + 4 <= ancestors.len() {
-            let keys = [
-                ancestor_key(at),
-                ancestor_key(at + 1),
-                ancestor_key(at + 2),
-                ancestor_key(at + 3),
-            ];
-            let [kk, qk] = dots(isa, [k, q], keys);
-            for_u[at..at + 4].copy_from_slice(&kk);
-            for_o[at..at + 4].copy_from_slice(&qk);
+        while at + 4 <= count {
+            let keys = [key(at), key(at + 1), key(at + 2), key(at + 3)];
+            let found = dots(isa, [k, q], keys);
+            for (b, decay) in decays[at..at + 4].iter().enumerate() {
+                factors[at + b] = -decay * found[0][b];
+                factors[stride + at + b] = decay * found[1][b];
+            }
             at += 4;
         }
-        for at in at..ancestors.len() {
-            let [[kk], [qk]] = dots(isa, [k, q], [ancestor_key(at)]);
-            for_u[at] = kk;
-            for_o[at] = qk;
+        while at < count {
+            let [[kk], [qk]] = dots(isa, [k, q], [key(at)]);
+            factors[at] = -decays[at] * kk;
+            factors[stride + at] = decays[at] * qk;
+            at += 1;
         }
-        for (at, ancestor) in ancestors.iter().enumerate() {
-            let decay = exp1(isa, (gate - self.gate(head, *ancestor as usize)) as f32);
-            for_u[at] *= decay;
-            for_o[at] *= decay;
-        }
+        // Everything known of v is subtracted: negate the state's part, the factors are negative already.
+        sums[..dv].iter_mut().for_each(|x| *x = -*x);
         let factors = Mat {
-            data: buffers.factors,
-            stride: a.rows,
+            data: factors,
+            stride,
         };
-        let u = |at: usize| self.u_row(head, ancestors[at] as usize);
-        combine::<I, 2>(isa, factors, ancestors.len(), u, sums, dv);
-        let (known, o_sum) = sums.split_at(dv);
+        let (before, from) = buffers.deltas.split_at_mut(own * dv);
+        let u = |at: usize| &before[(ancestors[at] as usize - block.origin) * dv..][..dv];
+        combine::<I, 2>(isa, factors, count, u, sums, dv);
+        let (unknown, o_sum) = sums.split_at(dv);
 
         let at = (row * a.value_heads + head) * dv;
         let beta = a.beta[row * a.value_heads + head];
         let [[qk]] = dots(isa, [q], [k]);
         #[expect(unsafe_code, reason = "tasks own heads of one output")]
-        // SAFETY: only this task touches this head; it takes this row of `o` and `u` once to write, and
-        // the parts of `u` that were read are other rows.
+        // SAFETY: only this task touches this head, and takes this row of `o` and `u` once.
         let (o, u) = unsafe { (self.o.part(at, dv), self.u.part(at, dv)) };
-        for ((u, o), (known, (o_sum, v))) in
-            (u.iter_mut().zip(o)).zip(known.iter().zip(o_sum.iter().zip(&a.v[at..])))
-        {
-            *u = beta * (v - known);
-            *o = o_sum + qk * *u;
+        for ((delta, v), unknown) in from[..dv].iter_mut().zip(&a.v[at..]).zip(unknown) {
+            *delta = beta * (v + unknown);
+        }
+        u.copy_from_slice(&from[..dv]);
+        for ((o, o_sum), delta) in o.iter_mut().zip(o_sum).zip(&*from) {
+            *o = o_sum + qk * delta;
         }
     }
 
@@ -289,12 +295,9 @@ impl Rule<'_> {
         let last = self.gate(head, block.first + block.rows - 1);
         let decay = exp1(isa, (last - block.base) as f32);
         buffers.state.iter_mut().for_each(|s| *s *= decay);
-        for (at, row) in (block.first..block.first + block.rows).enumerate() {
-            let weight = exp1(isa, (last - self.gate(head, row)) as f32);
-            let u = self.u_row(head, row);
-            for (weighted, u) in buffers.products[at * dv..][..dv].iter_mut().zip(u) {
-                *weighted = weight * u;
-            }
+        for (at, delta) in buffers.deltas.chunks_exact_mut(dv).enumerate() {
+            let weight = exp1(isa, (last - self.gate(head, block.first + at)) as f32);
+            delta.iter_mut().for_each(|x| *x *= weight);
         }
         let size = Size {
             rows: dk,
@@ -307,7 +310,7 @@ impl Rule<'_> {
             stride: 2 * dk,
         };
         let deltas = Mat {
-            data: buffers.products,
+            data: buffers.deltas,
             stride: dv,
         };
         gemm_transposed(isa, size, keys, deltas, buffers.state, dv, buffers.pack);

@@ -8,7 +8,7 @@ mod scratch;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::parallel::Parallel;
+use super::parallel::{Parallel, Serial};
 use scratch::Scratch;
 use std::sync::OnceLock;
 
@@ -53,6 +53,9 @@ pub(super) trait Task: Sync {
     /// Floats of scratch memory that one piece needs when vectors have `lanes` floats.
     fn scratch(&self, lanes: usize) -> usize;
 
+    /// Multiply-adds of all pieces together, roughly.
+    fn work(&self) -> usize;
+
     /// Does piece `index`. Implementations are `#[inline(always)]`, see [`Isa`].
     fn run<I: Isa>(&self, isa: I, index: usize, scratch: &mut [f32]);
 }
@@ -83,9 +86,13 @@ fn level() -> Level {
     })
 }
 
+/// Less work than this is done before other threads have woken up.
+const WORTH_SPREADING: usize = 100_000;
+
 /// Runs all pieces of a task with the best instruction set of this machine.
 pub(super) fn dispatch<T: Task>(parallel: &dyn Parallel, pieces: usize, task: &T) {
-    dispatch_at(level(), parallel, pieces, task);
+    let small = task.work() < WORTH_SPREADING;
+    dispatch_at(level(), if small { &Serial } else { parallel }, pieces, task);
 }
 
 fn dispatch_at<T: Task>(level: Level, parallel: &dyn Parallel, pieces: usize, task: &T) {

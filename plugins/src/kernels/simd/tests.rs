@@ -22,6 +22,10 @@ impl Task for Exp {
         2 * lanes
     }
 
+    fn work(&self) -> usize {
+        0
+    }
+
     #[inline(always)]
     fn run<I: Isa>(&self, isa: I, _index: usize, scratch: &mut [f32]) {
         let mut y = self.y.lock().expect("no panic");
@@ -84,6 +88,10 @@ struct Product {
 impl Task for Product {
     fn scratch(&self, _lanes: usize) -> usize {
         self.size.depth * 64
+    }
+
+    fn work(&self) -> usize {
+        0
     }
 
     #[inline(always)]

@@ -124,7 +124,12 @@ impl Task for Attention<'_> {
     fn scratch(&self, lanes: usize) -> usize {
         let queries = self.tile_rows * self.group;
         let padded = self.padded(queries, lanes);
-        padded * (self.args.head_dim + KEYS + 3) + queries * self.args.head_dim + KEYS * 2 * lanes
+        padded * (self.args.head_dim + KEYS + 3) + queries * self.args.head_dim + KEYS * 4 * lanes
+    }
+
+    fn work(&self) -> usize {
+        let a = &self.args;
+        2 * a.heads * a.head_dim * (a.rows * a.past_len + self.lists.pairs())
     }
 
     #[inline(always)]
