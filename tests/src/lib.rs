@@ -3,5 +3,6 @@
 pub mod bundles;
 pub mod mock;
 pub mod paths;
+pub mod protocol;
 pub mod tensors;
 pub mod trees;

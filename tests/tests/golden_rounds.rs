@@ -3,9 +3,9 @@
 
 use forkcast::decode::{Ignore, Method, Request, decode};
 use forkcast::sample::Sampling;
+use forkcast_engines::ort::OrtBackend;
 use forkcast_tests::bundles::Bundle;
 use forkcast_tests::paths;
-use forkcast_engines::ort::OrtBackend;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -38,8 +38,9 @@ fn accepted_lengths_equal_the_reference_round_by_round() {
                     .parse()
                     .expect("a method");
                 let budget = round["budget"].as_u64().expect("a number") as usize;
-                let engine =
-                    engines.entry(drafter.to_owned()).or_insert_with(|| Bundle::trained(target, drafter).open());
+                let engine = engines
+                    .entry(drafter.to_owned())
+                    .or_insert_with(|| Bundle::trained(target, drafter).open());
                 let request = Request {
                     method,
                     budget,
