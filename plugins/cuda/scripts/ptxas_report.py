@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns the `-Xptxas -v` output of the cubins into one table: registers, spills, stack and static shared memory.
 
-Usage: ptxas_report.py CUBIN_DIR REQUIREMENTS
+Usage: ptxas_report.py LOG_DIR REQUIREMENTS
 """
 
 import pathlib
@@ -22,11 +22,12 @@ def demangle(symbol: str) -> str:
 
 
 def entries(log: str):
-    """(symbol, registers, stack, spill stores, spill loads, static shared) of every kernel of one log."""
+    """(symbol, SM, registers, stack, spill stores, spill loads, static shared) of every kernel of one log."""
     for block in log.split("Compiling entry function '")[1:]:
         number = lambda pattern: int(m.group(1)) if (m := re.search(pattern, block)) else 0
         yield (
             block.split("'")[0],
+            number(r"for 'sm_(\d+)'"),
             number(r"Used (\d+) registers"),
             number(r"(\d+) bytes stack frame"),
             number(r"(\d+) bytes spill stores"),
@@ -39,10 +40,8 @@ def main() -> None:
     root, requirements = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).read_text()
     compiler = re.search(r"nvidia-cuda-nvcc==(\S+)", requirements).group(1)
     rows = []
-    for folder in sorted(root.glob("sm_*"), key=lambda p: int(p.name[3:])):
-        for log in sorted(folder.glob("*.ptxas")):
-            for symbol, *figures in entries(log.read_text()):
-                rows.append((demangle(symbol), int(folder.name[3:]), *figures))
+    for log in sorted(root.glob("*.ptxas")):
+        rows += [(demangle(symbol), *figures) for symbol, *figures in entries(log.read_text())]
     rows.sort()
     spilled = [r for r in rows if r[4] or r[5]]
     print(f"Made by `make cubins` with nvcc {compiler}. One line a kernel and SM; bytes unless said otherwise.")

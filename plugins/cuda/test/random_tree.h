@@ -72,8 +72,8 @@ constexpr int kMaxDepth = 16;  // rows on a root path of a verify tree
 /// Tree number `index` of a suite: chains, stars, bushy and deep trees, some with dead rows at the end.
 inline Tree random_tree(int index, int max_rows, Random& random) {
     static constexpr int kSizes[] = {1, 2, 3, 31, 32, 33, 257};
-    const double size = random.uniform() * random.uniform();  // more small trees than large ones
-    int rows = index < 7 ? kSizes[index] : 1 + static_cast<int>(size * max_rows);
+    const double size = random.uniform() * random.uniform() * random.uniform();  // more small trees than large ones
+    int rows = index < 7 ? kSizes[index] : index % 33 == 32 ? max_rows : 1 + static_cast<int>(size * max_rows);
     if (rows > max_rows) rows = max_rows;
     const int kind = index % 5;
     if (kind == 0) return chain(rows);

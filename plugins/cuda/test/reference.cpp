@@ -41,6 +41,7 @@ Values head_state(const DeltaCase& c, int head) {
 Values reference_attention(const AttentionCase& c, Values* magnitude) {
     Values o(at(static_cast<std::int64_t>(c.rows) * c.heads * c.head_size), 0.0);
     const int group = c.heads / c.kv_heads;
+    Values sizes(at(c.head_size));
     std::vector<std::pair<double, const double*>> seen;  // score, value row
     for (int i = 0; i < c.rows; ++i)
         for (int h = 0; h < c.heads; ++h) {
@@ -59,18 +60,18 @@ Values reference_attention(const AttentionCase& c, Values* magnitude) {
                 if (c.visible[at(static_cast<std::int64_t>(i) * c.rows + j)]) consider(c.k, c.v, j, c.positions[at(j)]);
             double total = 0.0;
             double* out = &o[at((static_cast<std::int64_t>(i) * c.heads + h) * c.head_size)];
+            std::fill(sizes.begin(), sizes.end(), 0.0);
             for (const auto& [score, value] : seen) {
                 const double weight = std::exp(score - high);
                 total += weight;
-                for (int d = 0; d < c.head_size; ++d) out[d] += weight * value[d];
+                for (int d = 0; d < c.head_size; ++d) {
+                    out[d] += weight * value[d];
+                    sizes[at(d)] += weight * std::fabs(value[d]);
+                }
             }
             for (int d = 0; d < c.head_size && total > 0.0; ++d) out[d] /= total;
-            if (magnitude == nullptr) continue;
-            for (int d = 0; d < c.head_size; ++d) {
-                double sum = 0.0;
-                for (const auto& [score, value] : seen) sum += std::exp(score - high) * std::fabs(value[d]);
-                magnitude->push_back(total > 0.0 ? sum / total : 0.0);
-            }
+            for (int d = 0; d < c.head_size && magnitude != nullptr; ++d)
+                magnitude->push_back(total > 0.0 ? sizes[at(d)] / total : 0.0);
         }
     return o;
 }
