@@ -8,7 +8,7 @@ use common::{
     cases::{AttentionCase, ConvCase, DeltaCase, Regime, UpdateCase},
     rng,
 };
-use forkcast_plugins::{args::AttentionArgs, reference};
+use forkcast_plugins::{args::AttentionArgs, kernels, reference};
 use proptest::prelude::*;
 use rand::Rng;
 
@@ -141,4 +141,39 @@ fn rows_that_are_not_committed_are_never_read() {
     };
     let expected = reference::tree_attention(&args);
     assert_close("attention", &case.kernel(), &expected, 1e-5);
+}
+
+/// The tests above ran with the machine's best instruction set; this runs them again with the others.
+#[test]
+fn every_instruction_set_has_the_same_properties() {
+    let variable = "FORKCAST_SIMD";
+    if std::env::var_os(variable).is_some() {
+        return;
+    }
+    let run = |level: &str| {
+        let program = std::env::current_exe().expect("a test binary");
+        std::process::Command::new(program)
+            .env(variable, level)
+            .output()
+            .expect("the test binary runs")
+    };
+    let mut levels = vec!["portable"];
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        levels.push("avx2");
+    }
+    for level in levels {
+        let done = run(level);
+        let text = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success(), "{level}: {text}");
+    }
+    assert!(
+        !run("mmx").status.success(),
+        "an unknown instruction set is refused"
+    );
+}
+
+#[test]
+fn the_choice_of_instruction_set_is_valid() {
+    kernels::check_environment().expect("a known instruction set");
 }

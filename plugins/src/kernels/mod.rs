@@ -18,6 +18,15 @@ pub use tree_delta_rule::{DeltaOutputs, tree_delta_rule};
 
 use crate::error::OperatorError;
 
+/// Checks the environment variable `FORKCAST_SIMD` (`portable`, `avx2` or `avx512`), which overrides the
+/// choice of instruction set.
+///
+/// # Errors
+/// Names the choices when it asks for something that this machine does not have.
+pub fn check_environment() -> Result<(), String> {
+    simd::check_variable()
+}
+
 /// Memory that a kernel keeps from call to call, so that a steady state allocates nothing.
 #[derive(Debug, Default)]
 pub struct Workspace {

@@ -14,8 +14,10 @@ use ort::operator::OperatorDomain;
 /// The `forkcast` domain with all kernels, for `SessionBuilder::with_operators`.
 ///
 /// # Errors
-/// Fails when the ONNX Runtime library is missing or refuses an operator.
+/// Fails when the ONNX Runtime library is missing or refuses an operator, or when `FORKCAST_SIMD` asks for
+/// an instruction set that this machine does not have.
 pub fn operator_domain() -> ort::Result<OperatorDomain> {
+    crate::kernels::check_environment().map_err(ort::Error::new)?;
     OperatorDomain::new(crate::ops::DOMAIN)?
         .add(attention::TreeAttention)?
         .add(conv::TreeCausalConv)?

@@ -60,7 +60,7 @@ pub(super) trait Task: Sync {
     fn run<I: Isa>(&self, isa: I, index: usize, scratch: &mut [f32]);
 }
 
-/// What this machine has.
+/// A chosen instruction set.
 #[derive(Clone, Copy, Debug)]
 enum Level {
     Portable(portable::Portable),
@@ -70,20 +70,61 @@ enum Level {
     Avx512(x86::Avx512),
 }
 
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Portable(_) => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
+        }
+    }
+}
+
+/// The best level of this machine, or the one that [`VARIABLE`] names.
 fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if let Some(isa) = x86::Avx512::detect() {
-                return Level::Avx512(isa);
-            }
-            if let Some(isa) = x86::Avx2::detect() {
-                return Level::Avx2(isa);
-            }
-        }
-        Level::Portable(portable::Portable)
+        let named = requested().ok().flatten();
+        named
+            .or_else(|| supported().pop())
+            .unwrap_or(Level::Portable(portable::Portable))
     })
+}
+
+/// Environment variable that names the instruction set to use, to compare them or to rule one out.
+const VARIABLE: &str = "FORKCAST_SIMD";
+
+/// What [`VARIABLE`] asks for.
+///
+/// # Errors
+/// Says what can be asked for when it names something else.
+pub(super) fn check_variable() -> Result<(), String> {
+    requested().map(|_| ())
+}
+
+fn requested() -> Result<Option<Level>, String> {
+    let Some(name) = std::env::var_os(VARIABLE) else {
+        return Ok(None);
+    };
+    let supported = supported();
+    let found = supported.iter().find(|level| name.to_str() == Some(level.name()));
+    found.copied().map(Some).ok_or_else(|| {
+        let names: Vec<&str> = supported.iter().map(|level| level.name()).collect();
+        format!("{VARIABLE}={} is not one of {}", name.display(), names.join(", "))
+    })
+}
+
+/// What this machine has, slowest first.
+fn supported() -> Vec<Level> {
+    let mut levels = vec![Level::Portable(portable::Portable)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        levels.extend(x86::Avx2::detect().map(Level::Avx2));
+        levels.extend(x86::Avx512::detect().map(Level::Avx512));
+    }
+    levels
 }
 
 /// Less work than this is done before other threads have woken up.

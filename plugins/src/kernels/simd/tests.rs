@@ -1,15 +1,8 @@
 //! Every instruction set of this machine against the portable one.
 
-use super::{Isa, Level, Task, dispatch_at, portable::Portable, x86};
+use super::{Isa, Task, dispatch_at, supported};
 use crate::kernels::{math, parallel::Serial};
 use std::sync::Mutex;
-
-fn levels() -> Vec<Level> {
-    let mut levels = vec![Level::Portable(Portable)];
-    levels.extend(x86::Avx2::detect().map(Level::Avx2));
-    levels.extend(x86::Avx512::detect().map(Level::Avx512));
-    levels
-}
 
 /// exp of every number in a list.
 struct Exp {
@@ -44,7 +37,7 @@ fn exp_is_within_two_ulp_of_float64() {
         .map(|i| -87.0 + 175.0 * i as f32 / 200_000.0)
         .collect();
     x.extend([0.0, -0.0, -1e-20, 1e-7, 88.0, -87.0]);
-    for level in levels() {
+    for level in supported() {
         let task = Exp {
             x: x.clone(),
             y: Mutex::default(),
@@ -64,7 +57,7 @@ fn exp_is_within_two_ulp_of_float64() {
 
 #[test]
 fn exp_saturates() {
-    for level in levels() {
+    for level in supported() {
         let task = Exp {
             x: vec![-87.4, -1e30, f32::MIN, f32::NEG_INFINITY, 1e30],
             y: Mutex::default(),
@@ -123,7 +116,7 @@ fn matrix_products_agree_with_float64() {
                 for trans in [false, true] {
                     let a: Vec<f32> = (0..rows * depth).map(value).collect();
                     let b: Vec<f32> = (0..depth * columns).map(|i| value(i + 31)).collect();
-                    for level in levels() {
+                    for level in supported() {
                         let task = Product {
                             size: math::Size { rows, columns, depth },
                             trans,
