@@ -212,6 +212,12 @@ fn strip<I: Isa, const C: usize, const TRANS: bool>(
             row += 8;
         }
     }
+    if C == 2 || many_registers::<I>() {
+        while row + 6 <= size.rows {
+            tile::<I, 6, C, TRANS>(isa, size.depth, from(row), b, &mut c[row * c_stride..], c_stride);
+            row += 6;
+        }
+    }
     if C <= 2 || many_registers::<I>() {
         while row + 4 <= size.rows {
             tile::<I, 4, C, TRANS>(isa, size.depth, from(row), b, &mut c[row * c_stride..], c_stride);
