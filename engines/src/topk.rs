@@ -1,35 +1,100 @@
 //! Log-sum-exp and the k best of a row of logits: what a tree needs of the head.
+//!
+//! Both passes go over blocks that the compiler turns into vector code, once for any x86-64 and once for AVX2. A row
+//! with a NaN, or without a finite maximum, has no distribution; its callers give it no candidates.
 
 /// Reusable scratch of [`top_k`].
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
-    order: Vec<(f32, u32)>,
+    /// Largest value of each block.
+    maxima: Vec<f32>,
+    /// The same, in no order.
+    shuffled: Vec<f32>,
+    /// Values and ids in one number each, see [`key`].
+    keys: Vec<u64>,
 }
 
+/// Values that go through a vector register or two at a time.
 const LANES: usize = 16;
+/// Values that share one maximum.
+const BLOCK: usize = 2 * LANES;
+/// Values summed in float32 before the sum moves on to float64.
+const RUN: usize = 16 * LANES;
 
 /// Natural logarithm of the sum of exponentials of `row`, or `None` when it holds a NaN or no finite maximum.
 #[must_use]
 pub fn log_sum_exp(row: &[f32]) -> Option<f64> {
-    let max = maximum(row)?;
-    let mut sums = [0.0f64; LANES];
+    let max = maximum(row);
+    if !max.is_finite() {
+        return None;
+    }
+    Some(f64::from(max) + sum_exp(row, max).ln()).filter(|total| !total.is_nan())
+}
+
+/// Compiles a pass twice and takes the one that the processor can run.
+macro_rules! dispatch {
+    ($name:ident, $body:ident, ($($arg:ident: $kind:ty),*) $(-> $out:ty)?) => {
+        #[expect(unsafe_code, reason = "the processor is asked for AVX2 before code for it runs")]
+        fn $name($($arg: $kind),*) $(-> $out)? {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2")]
+                fn wide($($arg: $kind),*) $(-> $out)? {
+                    $body($($arg),*)
+                }
+                if std::arch::is_x86_feature_detected!("avx2") {
+                    // SAFETY: the feature was detected.
+                    return unsafe { wide($($arg),*) };
+                }
+            }
+            $body($($arg),*)
+        }
+    };
+}
+
+dispatch!(maximum, maximum_body, (row: &[f32]) -> f32);
+dispatch!(sum_exp, sum_exp_body, (row: &[f32], max: f32) -> f64);
+dispatch!(block_maxima, block_maxima_body, (row: &[f32], maxima: &mut Vec<f32>));
+
+/// The largest value that is a number.
+#[inline(always)]
+fn maximum_body(row: &[f32]) -> f32 {
+    let mut best = [f32::NEG_INFINITY; LANES];
     let chunks = row.chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
-        for (sum, value) in sums.iter_mut().zip(chunk) {
-            *sum += f64::from(exp(value - max));
+        for (b, v) in best.iter_mut().zip(chunk) {
+            *b = if *v > *b { *v } else { *b };
         }
     }
-    let mut total: f64 = sums.iter().sum();
-    total += rest.iter().map(|v| f64::from(exp(v - max))).sum::<f64>();
-    Some(f64::from(max) + total.ln())
+    best.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
+}
+
+/// Sum of e^(x - max); NaN when the row has one.
+#[inline(always)]
+fn sum_exp_body(row: &[f32], max: f32) -> f64 {
+    let mut total = 0.0f64;
+    for run in row.chunks(RUN) {
+        let mut sums = [0.0f32; LANES];
+        let chunks = run.chunks_exact(LANES);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for (sum, value) in sums.iter_mut().zip(chunk) {
+                *sum += exp(value - max);
+            }
+        }
+        total += sums.iter().map(|s| f64::from(*s)).sum::<f64>();
+        total += rest.iter().map(|v| f64::from(exp(v - max))).sum::<f64>();
+    }
+    total
 }
 
 /// e^x for x <= 0 with a relative error below 3e-7: range reduction by powers of two and a polynomial, so that
 /// the compiler can do many at once.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
-    let x = x.max(-87.0);
+    // A NaN passes.
+    let x = if x < -87.0 { -87.0 } else { x };
     // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
     let shifted = x * std::f32::consts::LOG2_E + 12_582_912.0;
     let n = shifted - 12_582_912.0;
@@ -44,25 +109,28 @@ fn exp(x: f32) -> f32 {
     f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000)) * y
 }
 
-fn maximum(row: &[f32]) -> Option<f32> {
-    let mut best = [f32::NEG_INFINITY; LANES];
-    let mut poison = [0.0f32; LANES];
-    let chunks = row.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for ((b, p), v) in best.iter_mut().zip(&mut poison).zip(chunk) {
-            *b = if *v > *b { *v } else { *b };
-            // NaN and infinities survive the product with zero, finite values do not.
-            *p += *v * 0.0;
+#[inline(always)]
+fn block_maxima_body(row: &[f32], maxima: &mut Vec<f32>) {
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    maxima.clear();
+    let blocks = row.chunks_exact(BLOCK);
+    let rest = blocks.remainder();
+    for block in blocks {
+        let (low, high) = block.split_at(LANES);
+        let mut best = [f32::NEG_INFINITY; LANES];
+        for ((b, x), y) in best.iter_mut().zip(low).zip(high) {
+            *b = larger(*x, *y);
         }
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                best[i] = larger(best[i], best[i + half]);
+            }
+        }
+        maxima.push(best[0]);
     }
-    let max = best.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max);
-    let clean = poison.iter().all(|p| !p.is_nan()) && rest.iter().all(|v| v.is_finite());
-    if clean {
-        return max.is_finite().then_some(max);
+    if !rest.is_empty() {
+        maxima.push(rest.iter().copied().fold(f32::NEG_INFINITY, larger));
     }
-    let nan = row.iter().any(|v| v.is_nan());
-    (!nan && max.is_finite()).then_some(max)
 }
 
 /// Appends the `k` best ids of `row` with their log-probabilities, best first, equal ones by smaller id.
@@ -88,48 +156,59 @@ pub fn select(
         logp.extend(std::iter::repeat_n(f32::NEG_INFINITY, k));
         return;
     };
-    best(row, k, &mut scratch.order);
-    for (value, id) in &scratch.order {
-        ids.push(*id);
-        logp.push((f64::from(*value) - total) as f32);
-    }
-}
-
-fn before(a: &(f32, u32), b: &(f32, u32)) -> std::cmp::Ordering {
-    b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
-}
-
-/// The k best of a row, sorted. Keeps up to 2k entries above a threshold that rises each time they are cut back.
-fn best(row: &[f32], k: usize, order: &mut Vec<(f32, u32)>) {
-    order.clear();
     if k == 0 {
         return;
     }
-    let room = (2 * k).max(64);
-    let mut threshold = f32::NEG_INFINITY;
-    for (base, chunk) in row.chunks(LANES).enumerate() {
-        if !chunk.iter().fold(false, |any, v| any | (*v > threshold)) && order.len() >= k {
-            continue;
-        }
-        for (i, value) in chunk.iter().enumerate() {
-            if *value > threshold || order.len() < k {
-                order.push((*value, (base * LANES + i) as u32));
-            }
-        }
-        if order.len() + LANES > room {
-            cut(order, k);
-            threshold = order.iter().map(|e| e.0).fold(f32::INFINITY, f32::min);
-        }
+    best(row, k, scratch);
+    for key in &scratch.keys {
+        let id = !(*key as u32);
+        ids.push(id);
+        logp.push((f64::from(row[id as usize]) - total) as f32);
     }
-    cut(order, k);
-    order.sort_unstable_by(before);
 }
 
-fn cut(order: &mut Vec<(f32, u32)>, k: usize) {
-    if order.len() > k {
-        order.select_nth_unstable_by(k - 1, before);
-        order.truncate(k);
+/// Orders by larger value, then smaller id: the value's bits, made to ascend, above the inverted id.
+#[inline(always)]
+fn key(value: f32, id: usize) -> u64 {
+    // Negative zero equals zero.
+    let bits = (value + 0.0).to_bits();
+    let ascending = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+    u64::from(ascending) << 32 | u64::from(!(id as u32))
+}
+
+/// Leaves the keys of the `k` best values of a row without NaN in `scratch`, best first.
+///
+/// The k-th largest block maximum is a bound: k values reach it, so nothing below it is among the best.
+fn best(row: &[f32], k: usize, scratch: &mut Scratch) {
+    let Scratch {
+        maxima,
+        shuffled,
+        keys,
+    } = scratch;
+    keys.clear();
+    block_maxima(row, maxima);
+    let mut bound = f32::NEG_INFINITY;
+    if k < maxima.len() {
+        shuffled.clear();
+        shuffled.extend_from_slice(maxima);
+        bound = *shuffled.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a)).1;
     }
+    for (block, max) in maxima.iter().enumerate() {
+        if *max >= bound {
+            let start = block * BLOCK;
+            let values = row[start..row.len().min(start + BLOCK)].iter().enumerate();
+            keys.extend(
+                values
+                    .filter(|(_, v)| **v >= bound)
+                    .map(|(i, v)| key(*v, start + i)),
+            );
+        }
+    }
+    if keys.len() > k {
+        keys.select_nth_unstable_by(k - 1, |a, b| b.cmp(a));
+        keys.truncate(k);
+    }
+    keys.sort_unstable_by(|a, b| b.cmp(a));
 }
 
 #[cfg(test)]
@@ -140,7 +219,12 @@ mod tests {
         let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let sum: f64 = row.iter().map(|v| f64::from(v - max).exp()).sum();
         let mut order: Vec<u32> = (0..row.len() as u32).collect();
-        order.sort_by(|a, b| row[*b as usize].total_cmp(&row[*a as usize]).then(a.cmp(b)));
+        order.sort_by(|a, b| {
+            row[*b as usize]
+                .partial_cmp(&row[*a as usize])
+                .expect("no NaN")
+                .then(a.cmp(b))
+        });
         order.truncate(k);
         let logp = order
             .iter()
@@ -199,8 +283,44 @@ mod tests {
                 assert!(logp.iter().all(|l| *l == f32::NEG_INFINITY));
             }
         }
+        let (mut ids, mut logp) = (Vec::new(), Vec::new());
+        assert!(!top_k(
+            &[f32::NEG_INFINITY; 40],
+            2,
+            &mut scratch,
+            &mut ids,
+            &mut logp
+        ));
+        assert!(
+            !top_k(&[], 2, &mut scratch, &mut ids, &mut logp),
+            "nothing of nothing"
+        );
+        assert_eq!(ids, [0, 1]);
         let mut row = noise(41, 1, 10.0);
         row[3] = f32::NEG_INFINITY;
         assert!(log_sum_exp(&row).is_some(), "a forbidden token is no fault");
+    }
+
+    #[test]
+    fn zeros_of_both_signs_are_equal_and_infinities_come_last() {
+        let row = [-0.0, 0.0, f32::NEG_INFINITY, -0.0, 0.0, -1.0];
+        let (mut ids, mut logp) = (Vec::new(), Vec::new());
+        assert!(top_k(&row, 6, &mut Scratch::default(), &mut ids, &mut logp));
+        assert_eq!(ids, [0, 1, 3, 4, 5, 2]);
+        assert_eq!(logp[5], f32::NEG_INFINITY);
+        let total: f32 = logp.iter().map(|l| l.exp()).sum();
+        assert!((total - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn far_tails_are_summed() {
+        let row = vec![-40.0f32; 248_320]
+            .into_iter()
+            .chain([0.0])
+            .collect::<Vec<_>>();
+        let exact = (1.0 + 248_320.0 * (-40.0f64).exp()).ln();
+        assert!((log_sum_exp(&row).expect("finite") - exact).abs() < 1e-7);
+        let flat = vec![3.0f32; 100_003];
+        assert!((log_sum_exp(&flat).expect("finite") - 3.0 - 100_003f64.ln()).abs() < 1e-6);
     }
 }

@@ -104,6 +104,12 @@ impl Bundle {
             .unwrap_or_default();
         match table.dtype {
             Dtype::F32 => {
+                if let (Some(to), Ok(from)) = (T::same(row), bytemuck::try_cast_slice::<u8, f32>(bytes))
+                    && to.len() == from.len()
+                {
+                    to.copy_from_slice(from);
+                    return;
+                }
                 let numbers = bytes
                     .chunks_exact(4)
                     .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
@@ -128,14 +134,23 @@ impl Bundle {
 }
 
 /// Types that activations have on the CPU.
-pub(crate) trait Number {
+pub(crate) trait Number: Sized {
     /// The nearest number of this type.
     fn from_f32(x: f32) -> Self;
+
+    /// The row itself when it holds float32.
+    fn same(_row: &mut [Self]) -> Option<&mut [f32]> {
+        None
+    }
 }
 
 impl Number for f32 {
     fn from_f32(x: f32) -> Self {
         x
+    }
+
+    fn same(row: &mut [Self]) -> Option<&mut [f32]> {
+        Some(row)
     }
 }
 

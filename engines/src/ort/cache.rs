@@ -84,12 +84,65 @@ impl Caches {
             call.input(cache);
         }
     }
+}
 
-    /// Committed bytes of `layer`, for tests.
-    #[cfg(test)]
-    pub(super) fn bytes(&self, layer: usize) -> [&[u8]; 2] {
-        self.layers[layer]
-            .each_ref()
-            .map(|t| &t.bytes()[..self.rows * t.row_bytes()])
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The repository's library, where `make` put it.
+    fn library() -> bool {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib/libonnxruntime.so");
+        let explicit = path.is_file().then_some(path);
+        super::super::library::load(explicit.as_deref(), 1).is_ok()
+    }
+
+    #[test]
+    fn growing_keeps_rows_and_stops_at_the_limit() {
+        if !library() {
+            eprintln!("skipped: no ONNX Runtime library; run `make`");
+            return;
+        }
+        let shape = Attention {
+            heads: 4,
+            kv_heads: 2,
+            head_dim: 8,
+        };
+        let mut caches = Caches::new(Element::F32, [shape, shape], 700).expect("caches");
+        let fresh = |seed: usize| -> [Tensor; 2] {
+            [0, 1].map(|side| {
+                let mut t = Tensor::new(Element::F32, &[3, 2, 8]).expect("tensor");
+                let numbers = t.numbers_mut::<f32>();
+                numbers
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(i, x)| *x = (seed * 1000 + side * 100 + i) as f32);
+                t
+            })
+        };
+        for round in 0..300 {
+            caches.reserve(caches.rows() + 2).expect("room");
+            for layer in 0..2 {
+                caches.append(layer, &fresh(round + layer), &[0, 2]);
+            }
+            caches.advance(2);
+        }
+        assert_eq!(caches.rows(), 600);
+        assert_eq!(
+            caches.layers[0][0].rows(),
+            700,
+            "doubled once, then cut to the limit"
+        );
+        for round in 0..300 {
+            for (layer, pair) in caches.layers.iter().enumerate() {
+                for (side, tensor) in pair.iter().enumerate() {
+                    let row = |r: usize| tensor.numbers::<f32>()[(2 * round + r) * 16];
+                    let first = ((round + layer) * 1000 + side * 100) as f32;
+                    assert_eq!([row(0), row(1)], [first, first + 32.0]);
+                }
+            }
+        }
+        caches.truncate(10);
+        assert_eq!(caches.rows(), 10);
     }
 }
