@@ -80,6 +80,8 @@ struct Draft {
 /// # Errors
 /// See [`ExportError`]. Nothing is left behind when it fails; an existing bundle then stays as it was.
 pub fn export(options: &ExportOptions, progress: &mut dyn FnMut(Progress)) -> Result<Summary, ExportError> {
+    let _span =
+        tracing::info_span!("export", target = options.target, out = %options.out.display()).entered();
     output::check(&options.out)?;
     let other = options.weights_from.as_deref().map(read_other).transpose()?;
     let cache = HubCache::from_env();

@@ -52,6 +52,9 @@ pub(crate) fn stop_ids(
             format!("stop token {id} is outside the vocabulary of {vocab}"),
         ));
     }
+    if files.tokenizer.is_none() {
+        notes.push("there is no tokenizer.json: the bundle takes and gives token ids only".to_owned());
+    }
     if ids.is_empty() {
         notes.push("no stop token is known: answers end at the length limit only".to_owned());
     }

@@ -43,6 +43,14 @@ impl Fields {
         self.map.get(field).filter(|v| !v.is_null())
     }
 
+    /// Names of the fields that are not null.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.map
+            .iter()
+            .filter(|(_, v)| !v.is_null())
+            .map(|(k, _)| k.as_str())
+    }
+
     /// A nested object, if present.
     pub(crate) fn object(&self, field: &str) -> Result<Option<Fields>, ExportError> {
         match self.get(field) {

@@ -37,7 +37,7 @@ impl Rope {
         let factor = lookup("partial_rotary_factor")?.unwrap_or(default_factor);
         // Floor, as in the reference; the factor is positive, so the cast cannot wrap.
         let dims = (head_dim as f64 * factor) as usize;
-        if dims == 0 || dims > head_dim || dims % 2 != 0 {
+        if dims == 0 || dims > head_dim || !dims.is_multiple_of(2) {
             return Err(fields.error(
                 "partial_rotary_factor",
                 format!("{factor} of head_dim {head_dim} gives {dims} rotated dimensions"),
@@ -54,6 +54,18 @@ impl Rope {
     }
 }
 
+/// Fields of a rope object that leave the default kind what it is. The sections of multimodal rope
+/// distribute three position rows over the frequencies; for text all three are equal.
+const KNOWN: [&str; 7] = [
+    "rope_type",
+    "type",
+    "rope_theta",
+    "partial_rotary_factor",
+    "mrope_section",
+    "mrope_interleaved",
+    "original_max_position_embeddings",
+];
+
 /// Anything but the default kind changes frequencies or the attention scale.
 fn refuse_scaling(object: &Fields) -> Result<(), ExportError> {
     for name in ["rope_type", "type"] {
@@ -64,10 +76,9 @@ fn refuse_scaling(object: &Fields) -> Result<(), ExportError> {
             }
         }
     }
-    for name in ["factor", "attention_factor", "short_factor", "long_factor"] {
-        if object.get(name).is_some() {
-            return Err(object.error(name, "rope scaling is not supported"));
-        }
+    // Per-layer-type objects, factors and their kin: any other field means another kind of rope.
+    match object.names().find(|name| !KNOWN.contains(name)) {
+        Some(name) => Err(object.error(name, "rope scaling is not supported")),
+        None => Ok(()),
     }
-    Ok(())
 }

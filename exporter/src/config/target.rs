@@ -93,7 +93,7 @@ impl TargetConfig {
 /// Model types that are recognised only to say why they are refused.
 fn family(top: &Fields, fields: &Fields) -> Result<Family, ExportError> {
     let mut family = None;
-    for (object, nested) in [(top, false), (fields, true)] {
+    for object in [top, fields] {
         let Some(kind) = object.text("model_type")? else {
             continue;
         };
@@ -112,9 +112,6 @@ fn family(top: &Fields, fields: &Fields) -> Result<Family, ExportError> {
                     .with_hint("targets are qwen3, qwen3_5 and qwen3_5_text"));
             }
         });
-        if nested {
-            break;
-        }
     }
     let family = family.ok_or_else(|| {
         top.error("model_type", "is missing")

@@ -116,6 +116,11 @@ fn target_fields_that_change_the_maths() {
             "rope_parameters.factor: rope scaling is not supported",
         ),
         (
+            "rope_parameters.full_attention",
+            json!({"rope_theta": 5}),
+            "rope_parameters.full_attention: rope scaling is not supported",
+        ),
+        (
             "rope_scaling",
             json!({"type": "linear", "factor": 2.0}),
             "rope_scaling.type: rope scaling \"linear\" is not supported",
