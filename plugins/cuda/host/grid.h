@@ -2,7 +2,8 @@
 //
 // What is emulated: __syncthreads, __syncthreads_or, __syncwarp and the warp collectives of `cuda_host.h`, dynamic
 // shared memory of exactly the requested size. What is checked: a barrier that not every thread reaches, and a warp
-// collective that not every lane reaches, end the launch with an error instead of undefined behaviour. Shared memory
+// collective that not every lane reaches, and a thread that ends with asynchronous copies under way, end the launch with
+// an error instead of undefined behaviour. Asynchronous copies are made when they are waited for, not before. Shared memory
 // is filled with NaN before each block. `set_order` turns the order of the threads round, so a missing barrier shows
 // as a result that depends on the order.
 #pragma once
@@ -108,6 +109,21 @@ public:
 
     int current_thread() const { return current_; }
 
+    /// Notes a copy that this thread's next `finish_copies` makes: until then shared memory holds what it held.
+    void start_copy(void* to, const void* from, std::size_t bytes, bool valid) {
+        pool_[static_cast<std::size_t>(current_)]->copies.push_back({to, from, bytes, valid});
+    }
+    void finish_copies() {
+        std::vector<Copy>& copies = pool_[static_cast<std::size_t>(current_)]->copies;
+        for (const Copy& copy : copies) {
+            if (copy.valid)
+                std::memcpy(copy.to, copy.from, copy.bytes);
+            else
+                std::memset(copy.to, 0, copy.bytes);
+        }
+        copies.clear();
+    }
+
     Dim3 grid_dim, block_dim, block_index;
 
 private:
@@ -116,8 +132,15 @@ private:
         int arrived = 0;
         alignas(16) unsigned char slots[2][kWarpSize * kSlotBytes + kResultBytes] = {};
     };
+    struct Copy {
+        void* to;
+        const void* from;
+        std::size_t bytes;
+        bool valid;
+    };
     struct Thread {
         Grid* grid = nullptr;
+        std::vector<Copy> copies;  // started, not yet waited for
         Fiber fiber;
         Wait wait = Wait::kDone;
         std::uint64_t generation = 0;  // of the barrier waited for
@@ -137,6 +160,7 @@ private:
         auto* thread = static_cast<Thread*>(arg);
         for (;;) {
             thread->grid->body_();
+            thread->grid->unfinished_ = thread->grid->unfinished_ || !thread->copies.empty();
             thread->wait = Wait::kDone;
             thread->grid->progressed_ = true;
             --thread->grid->live_;
@@ -165,6 +189,10 @@ private:
             for (int w = 0; w < warps; ++w) run_warp(order_ == Order::kForward ? w : warps - 1 - w);
             if (live_ > 0 && !progressed_ && generation_ == before) fail();
         }
+        if (!unfinished_) return;
+        unfinished_ = false;
+        pool_.clear();
+        throw std::logic_error("cuda host build: a thread ended with copies under way");
     }
 
     /// Runs the lanes of one warp until each waits at the block barrier or has ended.
@@ -202,7 +230,7 @@ private:
     int threads_ = 0, current_ = 0, arrived_ = 0, live_ = 0;
     std::uint64_t generation_ = 0;
     bool any_[2] = {false, false};
-    bool progressed_ = false;
+    bool progressed_ = false, unfinished_ = false;
 };
 
 }  // namespace forkcast::host

@@ -69,16 +69,12 @@ inline void load_matrices_transposed(std::uint32_t (&out)[4], const void* row) {
     }
 }
 
-/// 16 bytes from global to shared memory, zeros if not `valid`. Here the copy is made at once; what a missing
-/// async_wait does is not emulated.
+/// 16 bytes from global to shared memory, zeros if not `valid`; made by async_wait, so that a missing one shows.
 inline void async_copy_16(void* shared, const void* global, bool valid) {
-    if (valid)
-        std::memcpy(shared, global, 16);
-    else
-        std::memset(shared, 0, 16);
+    host::Grid::instance().start_copy(shared, global, 16, valid);
 }
 
-inline void async_wait() {}
+inline void async_wait() { host::Grid::instance().finish_copies(); }
 
 /// Two floats rounded to T in one register, the first in the low half.
 template <class T>

@@ -1,4 +1,5 @@
 // The CPU build itself: barriers are real, mistakes are caught, half types round as IEEE says.
+#include "../kernels/tensor_core.cuh"
 #include "buffers.h"
 #include "harness.h"
 
@@ -32,6 +33,12 @@ void divergent_barrier(Count) {
 
 void divergent_shuffle(Count) {
     if (threadIdx.x != 5) __shfl_xor_sync(kFullWarp, 1.0f, 1);
+}
+
+void forgotten_copy(Count) {
+    FORKCAST_DYNAMIC_SHARED(memory);
+    static const float source[4] = {};
+    async_copy_16(memory, source, true);
 }
 
 void warp_words(Count p) {
@@ -76,6 +83,9 @@ void add_emulator_cases(Suite& suite) {
     });
     suite.add("emulator divergent warp collective is refused", [](Report& report) {
         report.check(error_of(divergent_shuffle).find("warp collective") != std::string::npos, "not refused");
+    });
+    suite.add("emulator copy that is never waited for is refused", [](Report& report) {
+        report.check(error_of(forgotten_copy).find("copies under way") != std::string::npos, "not refused");
     });
     suite.add("emulator warp collectives", [](Report& report) {
         std::vector<int> out(64, 0);
