@@ -1,6 +1,7 @@
 //! The command line as scripts see it: the real binary, its output and its exit codes.
 
 mod bundles;
+mod demo;
 mod generate;
 mod inspect;
 mod probe;
