@@ -6,6 +6,7 @@
 Only requests that were in flight on the killed replica may fail; the drained one must exit with 0.
 """
 
+import http.client
 import os
 import pathlib
 import signal
@@ -23,7 +24,7 @@ CONFIG = pathlib.Path(__file__).parents[2] / "packaging/haproxy/haproxy.cfg"
 def main():
     program, bundle = sys.argv[1:3]
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20
-    replicas = [Replica(program, bundle, "--max-queue", "4", "--threads", "1", "--busy-status", "503") for _ in range(3)]
+    replicas = [Replica(program, bundle, "--max-queue", "8", "--threads", "1", "--busy-status", "503") for _ in range(3)]
     for replica in replicas:
         replica.wait_until_ready()
     address = f"127.0.0.1:{free_port()}"
@@ -64,7 +65,7 @@ def run(address, replicas, seconds):
             try:
                 status, body = chat(address, "Count to five.", stream=number % 2 == 0)
                 outcome = "ok" if status == 200 and answer(body) == expected else f"status {status}"
-            except (OSError, ConnectionError, ValueError) as error:
+            except (OSError, http.client.HTTPException, ValueError) as error:
                 outcome = f"lost: {error}"
             with lock:
                 results.append((begin, time.monotonic(), outcome))
@@ -93,8 +94,8 @@ def run(address, replicas, seconds):
     for begin, end, outcome in failed:
         print(f"  {begin - killed_at:+.2f} s to {end - killed_at:+.2f} s from the kill: {outcome}")
     assert drained == 0, drained
-    # One running and what it had queued: nothing else may be lost.
-    assert failed == in_flight and len(failed) <= 5, failed
+    # At most what all clients had sent there: nothing else may be lost.
+    assert failed == in_flight and len(failed) <= 6, failed
     assert sum(r[2] == "ok" for r in results) > 10
 
 

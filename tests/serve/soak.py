@@ -105,7 +105,7 @@ def shutdown(server):
     threads = [threading.Thread(target=client) for _ in range(5)]
     for thread in threads:
         thread.start()
-    while metric(server.address, "forkcast_requests_waiting") < 3 and any(t.is_alive() for t in threads):
+    while metric(server.address, "forkcast_requests_waiting") < 4 and any(t.is_alive() for t in threads):
         time.sleep(0.005)
     code = server.stop()
     for thread in threads:
