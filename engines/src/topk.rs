@@ -98,13 +98,13 @@ fn exp(x: f32) -> f32 {
     // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
     let shifted = x * std::f32::consts::LOG2_E + 12_582_912.0;
     let n = shifted - 12_582_912.0;
-    let r = (x - n * 0.693_359_375) + n * 2.121_944_4e-4;
+    let r = (x - n * 0.693_359_4) + n * 2.121_944_4e-4;
     let p = 1.987_569_1e-4f32;
     let p = p * r + 1.398_199_9e-3;
     let p = p * r + 8.333_452e-3;
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 5.000_000_1e-1;
+    let p = p * r + 5e-1;
     let y = p * r * r + r + 1.0;
     f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000)) * y
 }

@@ -10,13 +10,31 @@ use std::path::Path;
 
 /// Largest safetensors header that is read.
 const MAX_HEADER: u64 = 100 << 20;
-/// Owned files up to this size are hashed at every start; larger ones (weights) by `verify --deep`.
+/// Graphs and text files are hashed at every start, others (weights) up to this size; larger ones by
+/// `verify --deep`.
 const HASH_UP_TO: u64 = 4 << 20;
 
 /// Checks every file that the manifest lists.
 pub(super) fn files(dir: &Path, manifest: &Manifest) -> Result<(), OpenError> {
+    let text = &manifest.text;
+    let text = [
+        &text.tokenizer,
+        &text.tokenizer_config,
+        &text.chat_template,
+        &text.generation_config,
+    ];
+    let read: Vec<&str> = manifest
+        .graphs
+        .values()
+        .map(|g| g.file.as_str())
+        .chain(text.into_iter().flatten().map(String::as_str))
+        .collect();
     for file in &manifest.files {
-        owned(dir, file)?;
+        owned(
+            dir,
+            file,
+            file.bytes <= HASH_UP_TO || read.contains(&file.name.as_str()),
+        )?;
     }
     for file in &manifest.weight_files {
         referenced(dir, file)?;
@@ -37,10 +55,10 @@ fn size(path: &Path, expected: u64) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn owned(dir: &Path, file: &OwnedFile) -> Result<(), OpenError> {
+fn owned(dir: &Path, file: &OwnedFile, hash: bool) -> Result<(), OpenError> {
     let path = dir.join(&file.name);
     size(&path, file.bytes)?;
-    if file.bytes > HASH_UP_TO {
+    if !hash {
         return Ok(());
     }
     let content = std::fs::read(&path).map_err(|source| io(&path, source))?;

@@ -54,6 +54,9 @@ pub enum OpenError {
         /// What the library said.
         reason: String,
     },
+    /// Caches or states do not fit this host.
+    #[error("memory: {0}")]
+    Memory(String),
     /// An option does not fit the model.
     #[error("{0}")]
     Option(String),
@@ -64,7 +67,7 @@ impl OpenError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Library(_) | Self::Dtype { .. } => 3,
+            Self::Library(_) | Self::Memory(_) | Self::Dtype { .. } => 3,
             _ => 2,
         }
     }
@@ -79,7 +82,10 @@ impl OpenError {
             Self::Changed { .. } => Some("export the bundle again, or put the original file back".to_owned()),
             Self::Dtype { .. } => Some("export --dtype f32".to_owned()),
             Self::Library(_) => Some("run `make`, or set ORT_DYLIB_PATH to libonnxruntime.so".to_owned()),
-            _ => None,
+            Self::Memory(_) => Some("lower --max-context, or use a host with more memory".to_owned()),
+            Self::Io { .. } => Some("put the file back, or export the bundle again".to_owned()),
+            Self::Graph { .. } => Some("export the bundle again with this version of forkcast".to_owned()),
+            Self::Manifest(_) | Self::Option(_) => None,
         }
     }
 }

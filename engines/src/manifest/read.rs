@@ -1,6 +1,7 @@
 //! Reading and writing `manifest.json`. Reading validates what later code relies on.
 
 use super::{FILE_NAME, Layer, Manifest, SCHEMA, TensorData};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
@@ -107,9 +108,10 @@ fn validate(m: &Manifest) -> Result<(), String> {
     if let Some(d) = &m.drafter {
         validate_layer("drafter.attention", &Layer::Attention(d.attention))?;
         positive("drafter.layers", d.layers)?;
-        positive("drafter.modes", d.modes)?;
-        if d.block < 2 {
-            return Err(format!("drafter.block: {} is below 2", d.block));
+        within("drafter.block", d.block, 2, MAX_BLOCK)?;
+        within("drafter.modes", d.modes, 1, MAX_BLOCK)?;
+        if m.taps.is_empty() {
+            return Err("taps: empty, but there is a drafter, which needs them".to_owned());
         }
         if d.mask_id as usize >= t.vocab {
             return Err(format!(
@@ -118,12 +120,7 @@ fn validate(m: &Manifest) -> Result<(), String> {
             ));
         }
     }
-    for file in &m.files {
-        plain_name("files", &file.name)?;
-    }
-    for file in &m.weight_files {
-        plain_name("weight_files", &file.name)?;
-    }
+    validate_names(m)?;
     validate_tensor("embedding", &m.embedding, m)?;
     if m.embedding.shape != [t.vocab, t.hidden] {
         return Err(format!(
@@ -140,6 +137,37 @@ fn validate(m: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
+/// Names are plain, unique, and listed where they are used.
+fn validate_names(m: &Manifest) -> Result<(), String> {
+    let mut names = BTreeSet::from([FILE_NAME]);
+    let owned = m.files.iter().map(|f| ("files", &f.name));
+    for (field, name) in owned.chain(m.weight_files.iter().map(|f| ("weight_files", &f.name))) {
+        plain_name(field, name)?;
+        if !names.insert(name) {
+            return Err(format!("{field}: {name:?} is listed twice"));
+        }
+    }
+    let text = &m.text;
+    let text = [
+        &text.tokenizer,
+        &text.tokenizer_config,
+        &text.chat_template,
+        &text.generation_config,
+    ];
+    let text = text.into_iter().flatten().map(|name| ("text".to_owned(), name));
+    let graphs = m
+        .graphs
+        .iter()
+        .map(|(stage, g)| (format!("graphs.{stage}"), &g.file));
+    for (field, name) in text.chain(graphs) {
+        plain_name(&field, name)?;
+        if !m.files.iter().any(|f| f.name == *name) {
+            return Err(format!("{field}: file {name:?} is not listed"));
+        }
+    }
+    Ok(())
+}
+
 fn validate_layer(field: &str, layer: &Layer) -> Result<(), String> {
     match layer {
         Layer::Attention(a) => {
@@ -149,16 +177,16 @@ fn validate_layer(field: &str, layer: &Layer) -> Result<(), String> {
         Layer::DeltaNet(d) => {
             positive(&format!("{field}.key_dim"), d.key_dim)?;
             positive(&format!("{field}.value_dim"), d.value_dim)?;
-            if d.kernel < 2 {
-                return Err(format!("{field}.kernel: {} is below 2", d.kernel));
-            }
+            within(&format!("{field}.kernel"), d.kernel, 2, MAX_BLOCK)?;
             divides(field, "value_heads", d.value_heads, "key_heads", d.key_heads)
         }
     }
 }
 
 fn divides(field: &str, many: &str, a: usize, few: &str, b: usize) -> Result<(), String> {
-    if b == 0 || a == 0 || !a.is_multiple_of(b) {
+    positive(&format!("{field}.{many}"), a)?;
+    positive(&format!("{field}.{few}"), b)?;
+    if !a.is_multiple_of(b) {
         return Err(format!("{field}: {many} {a} is not a multiple of {few} {b}"));
     }
     Ok(())
@@ -166,6 +194,16 @@ fn divides(field: &str, many: &str, a: usize, few: &str, b: usize) -> Result<(),
 
 /// Largest dimension that any field may have; keeps products far from overflow.
 const MAX_DIM: usize = 1 << 28;
+
+/// Largest block, number of modes or kernel.
+const MAX_BLOCK: usize = 4096;
+
+fn within(field: &str, value: usize, min: usize, max: usize) -> Result<(), String> {
+    if value < min || value > max {
+        return Err(format!("{field}: {value} is outside {min}..={max}"));
+    }
+    Ok(())
+}
 
 fn positive(field: &str, value: usize) -> Result<(), String> {
     if value == 0 || value > MAX_DIM {

@@ -44,15 +44,16 @@ impl Drafter {
         let m = &loader.bundle.manifest;
         let (h, width, block) = (m.target.hidden, m.taps.len() * m.target.hidden, shape.block);
         let (context, draft) = signatures(shape, h, width, element);
-        let memory = |e: ort::Error| OpenError::Library(e.to_string());
+        let (context, draft) = (loader.open("context", context)?, loader.open("draft", draft)?);
+        let memory = |e: ort::Error| OpenError::Memory(e.to_string());
         let a = shape.attention;
         // A commit has at most the rows of a block; prefill grows these once.
         let fresh = || Tensor::new(element, &[block + 1, a.kv_heads, a.head_dim]);
         let mut blocks = Tensor::new(element, &[block, h]).map_err(memory)?;
         embed(loader.bundle, &vec![shape.mask_id; block], &mut blocks);
         Ok(Self {
-            context: loader.open("context", context)?,
-            draft: loader.open("draft", draft)?,
+            context,
+            draft,
             caches: Caches::new(element, std::iter::repeat_n(a, shape.layers), max_context)
                 .map_err(memory)?,
             taps: Tensor::new(element, &[block + 1, width]).map_err(memory)?,

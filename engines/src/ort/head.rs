@@ -34,7 +34,7 @@ impl Head {
             outputs: vec![Port::new("logits", Element::F32, &[None, Some(vocab)])],
         };
         let gathered =
-            Tensor::new(Element::F32, &[17, width]).map_err(|e| OpenError::Library(e.to_string()))?;
+            Tensor::new(Element::F32, &[17, width]).map_err(|e| OpenError::Memory(e.to_string()))?;
         Ok(Self {
             graph: loader.open("head", ports)?,
             vocab,

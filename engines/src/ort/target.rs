@@ -81,7 +81,7 @@ impl Target {
         let (layers, h) = (&m.target.layers, m.target.hidden);
         let (verify, commit) = signatures(layers, h, m.taps.len(), element);
         let hybrid = layers.iter().any(|l| matches!(l, Layer::DeltaNet(_)));
-        let memory = |e: ort::Error| OpenError::Library(e.to_string());
+        let memory = |e: ort::Error| OpenError::Memory(e.to_string());
         let fresh = layers.iter().enumerate().map(|(i, layer)| match layer {
             Layer::Attention(a) => {
                 pair(["k", "v"].map(|n| Caches::port(format!("{n}.{i}"), element, a))).map(Fresh::Attention)
