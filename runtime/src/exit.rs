@@ -1,9 +1,11 @@
 //! Exit codes, and failures that carry one.
 
 use forkcast::decode::DecodeError;
+use forkcast::serve::ServeError;
 use forkcast::text::TextError;
 use forkcast_engines::backend::BackendError;
 use forkcast_engines::manifest::ManifestError;
+use forkcast_engines::recipe::RecipeError;
 use forkcast_exporter::ExportError;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -119,6 +121,19 @@ impl From<ManifestError> for Failure {
             _ => Some("export the bundle again: forkcast export --target DIR --out BUNDLE".to_owned()),
         };
         Self::with(Exit::Input, error, hint)
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        let (exit, hint) = (Exit::of(error.exit_code()), error.hint());
+        Self::with(exit, error, hint)
+    }
+}
+
+impl From<RecipeError> for Failure {
+    fn from(error: RecipeError) -> Self {
+        Self::with(Exit::Input, error, None)
     }
 }
 

@@ -30,7 +30,8 @@ fn main() {
             "| drafter | method | budget | a | b | c | d | e | mean |\n|---|---|---|---|---|---|---|---|---|"
         );
         for (target, drafter, way) in rows {
-            let mut engine = Bundle::trained(target, drafter).open();
+            let bundle = Bundle::trained(target, drafter);
+            let mut engine = bundle.open();
             let row = tau(&mut engine, way, temperature, prompts);
             let cells: Vec<String> = row
                 .iter()

@@ -46,7 +46,8 @@ const REFERENCE: [(&str, Method, usize, [f64; 5], f64); 5] = [
 
 fn measure(temperature: f32) -> Vec<[f64; 5]> {
     let one = |(drafter, method, budget, _, _): &(&str, Method, usize, [f64; 5], f64)| {
-        let mut engine = Bundle::trained("tiny-qwen3.5", drafter).open();
+        let bundle = Bundle::trained("tiny-qwen3.5", drafter);
+        let mut engine = bundle.open();
         tau(
             &mut engine,
             Way {

@@ -8,26 +8,42 @@ pub(super) struct ColumnLists {
 }
 
 impl ColumnLists {
-    /// Reads the lists from a mask [rows, rows], leaving out pairs (row, column) that `keep` rejects.
-    pub(super) fn rebuild(&mut self, mask: &[bool], rows: usize, keep: impl Fn(usize, usize) -> bool) {
+    /// Reads the lists from a mask [rows, rows].
+    pub(super) fn rebuild(&mut self, mask: &[bool], rows: usize) {
         const STEP: usize = 16;
         self.ends.clear();
         self.columns.clear();
         for row in 0..rows {
             let mask = &mask[row * rows..][..rows];
-            // Most of a tree's mask is empty: skip it in steps.
+            // Most of a tree's mask is empty and most of a chain's is full: read it in steps.
             for (step, part) in mask.chunks(STEP).enumerate() {
-                if part.iter().fold(false, |any, seen| any | *seen) {
-                    for (column, _) in part.iter().enumerate().filter(|(_, seen)| **seen) {
-                        let column = step * STEP + column;
-                        if keep(row, column) {
-                            self.columns.push(u32::try_from(column).unwrap_or(u32::MAX));
-                        }
-                    }
+                let first = (step * STEP) as u32;
+                if part.iter().fold(true, |all, seen| all & *seen) {
+                    self.columns.extend(first..first + part.len() as u32);
+                } else if part.iter().fold(false, |any, seen| any | *seen) {
+                    let seen = part.iter().enumerate().filter(|(_, seen)| **seen);
+                    self.columns.extend(seen.map(|(at, _)| first + at as u32));
                 }
             }
             self.ends.push(self.columns.len());
         }
+    }
+
+    /// Drops the pairs (row, column) that `keep` rejects.
+    pub(super) fn retain(&mut self, keep: impl Fn(usize, usize) -> bool) {
+        let (mut from, mut kept) = (0, 0);
+        for (row, end) in self.ends.iter_mut().enumerate() {
+            for at in from..*end {
+                let column = self.columns[at];
+                if keep(row, column as usize) {
+                    self.columns[kept] = column;
+                    kept += 1;
+                }
+            }
+            from = *end;
+            *end = kept;
+        }
+        self.columns.truncate(kept);
     }
 
     /// Number of pairs (row, column) in all lists.

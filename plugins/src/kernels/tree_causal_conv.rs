@@ -31,7 +31,7 @@ pub fn tree_causal_conv(
     args.check()?;
     super::check_output(ops::TREE_CAUSAL_CONV, y.len(), args.x.len())?;
     let Workspace { lists, indices, .. } = workspace;
-    lists.rebuild(args.ancestors, args.rows, |_, _| true);
+    lists.rebuild(args.ancestors, args.rows);
     if !lists.is_topological() {
         return Err(not_a_tree(ops::TREE_CAUSAL_CONV));
     }

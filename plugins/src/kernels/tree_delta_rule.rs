@@ -51,7 +51,7 @@ pub fn tree_delta_rule(
     super::check_output(op, out.u.len(), args.v.len())?;
     super::check_output(op, out.gates.len(), args.g.len())?;
     let Workspace { lists, gates, .. } = workspace;
-    lists.rebuild(args.ancestors, args.rows, |_, _| true);
+    lists.rebuild(args.ancestors, args.rows);
     if !lists.is_topological() {
         return Err(not_a_tree(op));
     }

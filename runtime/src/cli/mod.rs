@@ -9,8 +9,10 @@ mod inspect;
 mod names;
 mod output;
 mod parse;
+mod plan;
 mod probe;
 mod safetensors;
+mod serve;
 
 use crate::exit::{Exit, Failure};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -33,6 +35,7 @@ Every flag has an environment twin FORKCAST_<FLAG>; the flag wins.
 Examples:
   forkcast export --target Qwen3.5-4B --drafter Qwen3.5-4B-DFlash --out bundle
   forkcast generate bundle --prompt 'The sea is' --max-tokens 64
+  forkcast serve bundle --port 8000
   forkcast inspect bundle";
 
 /// Tree-verified speculative decoding: checkpoints in, engines out, the target's own text, fast.
@@ -54,6 +57,10 @@ enum Command {
     Probe(probe::Args),
     /// Say what a bundle, a checkpoint or a safetensors file holds.
     Inspect(inspect::Args),
+    /// Serve a model over HTTP, OpenAI-compatible, one stream at a time.
+    Serve(Box<forkcast::serve::ServeArgs>),
+    /// Predict what a round costs on a GPU, from a recipe and a bundle.
+    Plan(plan::Args),
     /// Export the trained tiny models and compare the methods on one prompt per domain.
     Demo(demo::Args),
     /// Print a completion script for a shell.
@@ -89,6 +96,8 @@ fn dispatch(command: &Command, matches: &ArgMatches) -> Outcome {
         Command::Generate(args) => generate::run(args, matches),
         Command::Probe(args) => probe::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(args, &mut Cli::command()),
     }

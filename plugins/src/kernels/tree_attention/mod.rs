@@ -51,9 +51,11 @@ pub fn tree_attention(
     args.check()?;
     super::check_output(ops::TREE_ATTENTION, o.len(), args.q.len())?;
     let Workspace { lists, .. } = workspace;
-    lists.rebuild(args.visible, args.rows, |row, column| {
-        args.window == 0 || args.positions[row].saturating_sub(args.positions[column]) < args.window
-    });
+    lists.rebuild(args.visible, args.rows);
+    if args.window > 0 {
+        let positions = args.positions;
+        lists.retain(|row, column| positions[row].saturating_sub(positions[column]) < args.window);
+    }
     let group = args.heads / args.kv_heads;
     let task = Attention {
         args: *args,
