@@ -77,7 +77,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    output::start_log();
+    // The server has its own log, with levels and formats.
+    if !matches!(cli.command, Command::Serve(_)) {
+        output::start_log();
+    }
     let sub = matches.subcommand().map(|(_, sub)| sub);
     match dispatch(&cli.command, sub.unwrap_or(&matches)) {
         Ok(exit) => exit,

@@ -67,7 +67,7 @@ impl Decoder {
         Ok(Self {
             sampler: Sampler::new(&drawing.sampling, drawing.seed),
             drawing,
-            history: History::new(),
+            history: History::with_vocab(vocab),
             anchor: 0,
             builder: TreeBuilder::new(),
             tree: Tree::new(),
@@ -116,6 +116,7 @@ impl Decoder {
         let shape = backend.shape();
         check_prompt(prompt, &shape)?;
         let mut watch = Stopwatch::start();
+        self.reserve(&shape);
         for token in prompt {
             self.history.push_prompt(*token);
         }
@@ -137,6 +138,16 @@ impl Decoder {
         self.anchor = self.drawn().last().map_or(0, |d| d.id);
         watch.lap(&mut self.seconds.prefill);
         Ok(())
+    }
+
+    /// Room for the longest path that a round can accept, so that no later round has to make it.
+    fn reserve(&mut self, shape: &Shape) {
+        let longest = shape.block.max(1);
+        self.path.reserve(longest.max(shape.prefill_rows));
+        self.fetched.reserve(longest);
+        self.logits.reserve(longest * shape.vocab);
+        self.drawn
+            .resize_with(self.drawn.len().max(longest), Drawn::default);
     }
 
     fn prefill_chunk<B: Backend + ?Sized>(

@@ -20,6 +20,9 @@ pub struct TreeBuilder {
     pops: Vec<Pop>,
 }
 
+/// Pops that buffers are made for at once; 8 modes of 1024 nodes.
+const MOST_POPS: usize = 8 * 1024;
+
 impl TreeBuilder {
     /// A builder without buffers.
     #[must_use]
@@ -85,8 +88,11 @@ impl TreeBuilder {
     ) -> Certificate {
         let lists = Lists(candidates);
         tree.reset(anchor);
-        self.heap.clear();
+        // A prefix is popped at most once a mode, and a pop leaves at most one entry more than before.
+        let most = budget.saturating_mul(modes.len()).min(MOST_POPS);
+        self.heap.clear(most + modes.len());
         self.pops.clear();
+        self.pops.reserve(most);
         for mode in modes.clone() {
             // Collapsed modes would pop every prefix once each, all of them ties, and add nothing.
             if (modes.start..mode).any(|earlier| lists.same(earlier, mode)) {

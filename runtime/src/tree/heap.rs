@@ -31,8 +31,10 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    pub(super) fn clear(&mut self) {
+    /// Empties the heap and makes room for `entries`.
+    pub(super) fn clear(&mut self, entries: usize) {
         self.entries.clear();
+        self.entries.reserve(entries);
     }
 
     /// The first entry, which stays.

@@ -49,7 +49,7 @@ pub(in super::super) struct Args {
     /// How the tree of a round is made; the best that the drafter allows without.
     #[arg(long, value_enum, env = "FORKCAST_METHOD", help_heading = "Decoding")]
     pub(super) method: Option<MethodName>,
-    /// Most nodes of a tree, 0 to 1024 [default: 24]; plain uses 0, chain at most the block.
+    /// Most nodes of a tree, 0 to 1024 [default: 12]; plain uses 0, chain at most the block.
     #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", value_parser = parse::budget)]
     #[arg(allow_negative_numbers = true, help_heading = "Decoding")]
     pub(super) budget: Option<usize>,

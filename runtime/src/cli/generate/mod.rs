@@ -19,7 +19,7 @@ use forkcast_engines::backend::Shape;
 use forkcast_engines::manifest::Manifest;
 
 /// Budget of trees when none is asked for: a CPU is bound by arithmetic, so small trees are the fastest.
-pub(super) const DEFAULT_BUDGET: usize = 24;
+pub(super) const DEFAULT_BUDGET: usize = 12;
 
 pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
     let source = prompt::choose(args, matches)?;

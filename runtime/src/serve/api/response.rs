@@ -144,6 +144,10 @@ pub struct Message {
 
 /// A text that may be absent, null or there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::enum_variant_names,
+    reason = "the first variant says what the type is about"
+)]
 pub enum Absent {
     /// The field is left out.
     #[default]

@@ -12,6 +12,7 @@ use crate::text::TextStream;
 use forkcast_engines::backend::{Backend, BackendError, RowBatch};
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 /// Opens the engine, on the worker's thread.
@@ -169,25 +170,29 @@ impl Worker {
             };
             let begin = Instant::now();
             let result = self.answer(job);
-            self.state.metrics.snapshot_bytes.set(self.prefix.bytes() as f64);
+            let bytes = self.prefix.bytes() as f64;
+            self.state.metrics.snapshot_bytes.set(bytes);
+            // Who has the answer finds the stream free.
             queue.done(begin.elapsed());
-            result?;
+            if let Some((events, event)) = result? {
+                // A closed channel means that the client went away at the last moment.
+                let _ = events.send(event);
+            }
         }
     }
 
-    /// Answers one job.
+    /// Answers one job and gives its last event; none when nobody listens any more.
     ///
     /// # Errors
     /// The engine does not recover.
-    fn answer(&mut self, mut job: Job) -> Result<(), ServeError> {
-        let events = job.events.clone();
+    fn answer(&mut self, mut job: Job) -> Result<Option<(UnboundedSender<Event>, Event)>, ServeError> {
         let event = match self.generate(&mut job) {
             Ok(output) => {
                 job.entry.end(Outcome::Finished(output.finish));
                 Event::Done(Box::new(output))
             }
             // The entry knows what it means that nobody listens.
-            Err(Failure::Interrupted(Interruption::Gone)) => return Ok(()),
+            Err(Failure::Interrupted(Interruption::Gone)) => return Ok(None),
             Err(Failure::Interrupted(Interruption::Refused(error))) => Event::Failed(job.entry.refuse(error)),
             Err(Failure::Decode(error)) => {
                 if !error.is_input() {
@@ -198,11 +203,9 @@ impl Worker {
                 Event::Failed(job.entry.refuse(decode_error(&error)))
             }
         };
-        // Who has the answer finds it in log and metrics.
-        drop(job);
-        // A closed channel means that the client went away at the last moment.
-        let _ = events.send(event);
-        Ok(())
+        // With the job its entry goes into log and metrics, before anybody has the answer.
+        let events = job.events.clone();
+        Ok(Some((events, event)))
     }
 
     fn generate(&mut self, job: &mut Job) -> Result<Output, Failure> {

@@ -156,7 +156,9 @@ fn submit(app: &App, mut entry: Entry, wanted: Wanted) -> Result<Submitted, ApiE
         entry,
     };
     if let Err(Full { mut job, retry_after }) = app.queue.push(job) {
-        let error = ApiError::busy(app.settings.busy, app.settings.max_queue, retry_after);
+        // A queue that was closed in the meantime is not busy.
+        let busy = || ApiError::busy(app.settings.busy, app.settings.max_queue, retry_after);
+        let error = app.state.check().err().unwrap_or_else(busy);
         return Err(job.entry.refuse(error));
     }
     Ok(Submitted {

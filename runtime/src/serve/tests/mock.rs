@@ -239,7 +239,7 @@ impl Backend for Mock {
             for position in 1..BLOCK {
                 let right = self.answer(&prefix);
                 // Wrong now and then, and the modes in different places.
-                let best = if (prefix.len() + 3 * mode + position) % 5 == 0 {
+                let best = if (prefix.len() + 3 * mode + position).is_multiple_of(5) {
                     right ^ 1
                 } else {
                     right

@@ -41,7 +41,7 @@ fn draining_loses_nothing_that_was_accepted() {
     let send = move |i: usize| {
         let body = chat_body(
             &format!("{}{i}", "word ".repeat(30)),
-            &json!({"stream": i % 2 == 0}),
+            &json!({"stream": i.is_multiple_of(2)}),
         )
         .to_string();
         client::send(address, "POST", "/v1/chat/completions", &[client::JSON], &body)
