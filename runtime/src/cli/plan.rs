@@ -52,6 +52,10 @@ pub(super) fn run(args: &Args) -> Outcome {
         2.0
     };
     let size = ModelSize::of(&manifest, bytes);
+    if let Some(context) = args.context.filter(|c| *c > manifest.max_context) {
+        let reason = format!("--context {context} exceeds the model's {}", manifest.max_context);
+        return Err(Failure::input(reason, "name a context that the model can hold"));
+    }
     let contexts = args.context.map_or_else(|| recipe.context.clone(), |c| vec![c]);
     output::data(&format!(
         "{}: {} GB/s, {} TFLOP/s ({})\n{}\n",

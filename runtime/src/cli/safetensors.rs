@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use ::safetensors::tensor::{Metadata, TensorView};
+use forkcast_engines::manifest::FILE_NAME;
 use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -125,6 +126,16 @@ pub(super) fn check_place(path: &Path) -> Result<(), Failure> {
             folder.display()
         );
         return Err(Failure::input(reason, format!("mkdir -p {}", folder.display())));
+    }
+    if folder.join(FILE_NAME).exists() {
+        let reason = format!("--out {}: lies inside a bundle", path.display());
+        return Err(Failure::input(reason, "name a file outside the bundle"));
+    }
+    // The file is renamed into place, which would replace a device, pipe or link by a file.
+    let regular = std::fs::symlink_metadata(path).map_or(true, |m| m.is_file());
+    if !regular {
+        let reason = format!("--out {}: exists and is not a regular file", path.display());
+        return Err(Failure::input(reason, "name a new file"));
     }
     Ok(())
 }

@@ -287,3 +287,30 @@ fn probes() {
     refused(&[&args[..], &[&text(folder.path())]].concat(), "is a folder");
     assert_eq!(folder.path().read_dir().expect("listed").count(), 0);
 }
+
+#[test]
+fn a_probe_replaces_neither_a_link_nor_a_file_of_a_bundle() {
+    let bundle = dflash();
+    let weights = format!("{bundle}/target.weights");
+    refused(
+        &["probe", &bundle, "--ids", "1", "--out", &weights],
+        "lies inside a bundle",
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("elsewhere", &link).expect("a link");
+    refused(
+        &["probe", &bundle, "--ids", "1", "--out", &text(&link)],
+        "not a regular file",
+    );
+}
+
+#[test]
+fn plans() {
+    let bundle = dflash();
+    refused(&["plan", "rtx-9999", "--bundle", &bundle], "no such recipe");
+    refused(
+        &["plan", "rtx-5090", "--bundle", &bundle, "--tau", "0.5"],
+        "is below 1",
+    );
+}

@@ -21,7 +21,7 @@ use axum::routing::{get, post};
 pub use openapi::description;
 use std::sync::Arc;
 use std::time::Duration;
-use tower_http::cors::CorsLayer;
+use tower_http::cors::{AllowOrigin, CorsLayer};
 
 /// Settings of the HTTP side.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ pub fn router(app: App) -> Router {
     let mut router = guarded.merge(open).fallback(guard::not_found);
     if !app.settings.cors.is_empty() {
         let cors = CorsLayer::new()
-            .allow_origin(app.settings.cors.clone())
+            .allow_origin(origins(&app.settings.cors))
             .allow_methods([Method::GET, Method::POST])
             .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, guard::REQUEST_ID]);
         router = router.layer(cors);
@@ -87,4 +87,13 @@ pub fn router(app: App) -> Router {
         .layer(from_fn_with_state(Arc::clone(&app), guard::close_when_draining))
         .layer(from_fn(guard::request_id))
         .with_state(app)
+}
+
+/// Origins that browsers may call from; `*` is any.
+fn origins(listed: &[HeaderValue]) -> AllowOrigin {
+    if listed.iter().any(|o| o == "*") {
+        AllowOrigin::any()
+    } else {
+        AllowOrigin::list(listed.to_vec())
+    }
 }

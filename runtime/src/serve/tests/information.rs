@@ -115,6 +115,11 @@ fn cors_is_off_unless_asked_for() {
         ..Options::default()
     });
     assert_eq!(ask(&open).as_deref(), Some("https://app.example"));
+    let any = Server::start(Options {
+        cors: vec!["*"],
+        ..Options::default()
+    });
+    assert_eq!(ask(&any).as_deref(), Some("*"));
 }
 
 #[test]
