@@ -129,3 +129,43 @@ fn the_state_after_an_answer_equals_the_sequential_state() {
         }
     }
 }
+
+/// A copy of a drafter whose weights are replaced: by noise (bf16 between 1/16 and 1/8, either sign), or by
+/// zeros, so that its drafts are the same ids at every position.
+fn replaced(folder: &std::path::Path, noise: bool) {
+    let source = paths::model("tiny-qwen3.5-dflash");
+    std::fs::copy(source.join("config.json"), folder.join("config.json")).expect("config");
+    let mut bytes = std::fs::read(source.join("model.safetensors")).expect("weights");
+    let header = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes")) as usize;
+    let mut state = 1u32;
+    for pair in bytes[8 + header..].chunks_exact_mut(2) {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let number = 0x3d80 | ((state >> 16) & 0x807f) as u16;
+        pair.copy_from_slice(&if noise { number } else { 0 }.to_le_bytes());
+    }
+    std::fs::write(folder.join("model.safetensors"), bytes).expect("written");
+}
+
+#[test]
+fn a_random_and_an_always_wrong_drafter_give_the_same_text() {
+    let (prompt, expected, _) = goldens("tiny-qwen3.5").remove(0);
+    let trained = Bundle::trained("tiny-qwen3.5", "tiny-qwen3.5-dflash");
+    let mut taus = Vec::new();
+    for noise in [None, Some(true), Some(false)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let bundle = noise.map(|noise| {
+            replaced(folder.path(), noise);
+            Bundle::export(&paths::model("tiny-qwen3.5"), Some(folder.path()), None)
+        });
+        let mut engine = bundle.as_ref().unwrap_or(&trained).open();
+        for (method, budget) in [(Method::Chain, 15), (Method::Ddtree, 15), (Method::Ddtree, 64)] {
+            let report = run(&mut engine, &prompt, &request(method, budget, 0.0));
+            assert_eq!(report.token_ids, expected, "{noise:?} {method} {budget}");
+            taus.push(report.tau());
+        }
+    }
+    assert!(
+        taus[0] > 2.0 && taus[3] < 1.5 && taus[6] < 1.5,
+        "only the trained drafter is accepted: {taus:?}"
+    );
+}
