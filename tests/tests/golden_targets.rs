@@ -162,17 +162,17 @@ fn trained_checkpoints() {
 }
 
 #[test]
-fn short_prompts_of_every_length_up_to_forty() {
-    let folder = paths::golden("hybrid_ratio2_tied_mixed");
+fn prompts_of_every_length_up_to_three_hundred() {
+    let folder = paths::golden("hybrid_ratio3_untied_bf16");
     let golden = Golden::read(&folder.join("golden.safetensors"));
     let mut engine = Bundle::export(&folder, None, None).open();
     let ids = golden.ids("input_ids");
     let hidden = golden.f32("hidden");
     let width = hidden.len() / ids.len();
     let (mut h, mut t) = (Vec::new(), Vec::new());
-    for n in 1..=40 {
+    for n in 1..=300 {
         engine.reset().expect("reset");
-        prefill(&mut engine, &ids[..n - 1], 9);
+        prefill(&mut engine, &ids[..n - 1], 64);
         verify_chain(&mut engine, &ids[n - 1..n]);
         engine.features(&mut h, &mut t).expect("features");
         assert_close(
