@@ -5,10 +5,13 @@
 //! `docs/operators.md`.
 
 pub mod delta_branch_update;
+mod strip;
 pub mod tensorrt;
 pub mod tree_attention;
 pub mod tree_causal_conv;
 pub mod tree_delta_rule;
+
+pub use strip::{PLUGIN_NAMESPACE, PLUGIN_VERSION, strip_bodies};
 
 use crate::onnx::{GraphBuilder, attr_i, attr_ints, proto::FunctionProto};
 
