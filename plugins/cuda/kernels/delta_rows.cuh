@@ -7,7 +7,9 @@
 namespace forkcast {
 namespace delta {
 
-constexpr int kColumns = 32, kWarps = 16, kThreads = 32 * kWarps, kMaxRows = 2048;
+constexpr int kColumns = 32, kWarps = 16, kThreads = 32 * kWarps;
+/// As many as fit beside a state of 256 x 32 in the shared memory of the smallest GPUs, see kSharedEverywhere.
+constexpr int kMaxRows = 1792;
 /// Floats of one buffer in which the warps of the chain solver meet (two are used in turn).
 constexpr int kMeetFloats = kWarps * 2 * kColumns + kWarps;
 
@@ -36,7 +38,7 @@ struct Block {
 };
 
 template <int DK>
-std::size_t shared_bytes(int rows) {
+constexpr std::size_t shared_bytes(int rows) {
     return sizeof(float) * static_cast<std::size_t>(DK * kColumns + Block<DK>::kStagedFloats + 5 * rows);
 }
 

@@ -10,6 +10,9 @@ struct GridSize {
     unsigned x, y, z;
 };
 
+/// Most shared memory a block may ask for on every GPU the library is built for (SM 86, 89 and 120 have the least).
+constexpr std::size_t kSharedEverywhere = 99 * 1024;
+
 template <class Params>
 Status launch(void (*kernel)(Params), GridSize grid, int threads, std::size_t shared_bytes, Stream stream,
               const Params& params) {
@@ -26,6 +29,7 @@ Status launch(void (*kernel)(Params), GridSize grid, int threads, std::size_t sh
     return error == cudaSuccess ? Status::kOk : Status::kLaunchFailed;
 #else
     (void)stream;
+    if (shared_bytes > kSharedEverywhere) return Status::kLaunchFailed;  // as the smallest GPU would
     host::Grid::instance().run(host::Dim3(grid.x, grid.y, grid.z), threads, shared_bytes, [&] { kernel(params); });
     return Status::kOk;
 #endif

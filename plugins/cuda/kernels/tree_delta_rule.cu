@@ -7,6 +7,7 @@ namespace {
 
 template <class T, int DK>
 Status launch_sized(const TreeDeltaRuleParams& p, Stream stream) {
+    static_assert(delta::shared_bytes<DK>(delta::kMaxRows) <= kSharedEverywhere);
     const GridSize grid{static_cast<unsigned>(p.value_dim / delta::kColumns), static_cast<unsigned>(p.value_heads), 1};
     return launch(&tree_delta_rule_kernel<T, DK>, grid, delta::kThreads, delta::shared_bytes<DK>(p.rows), stream, p);
 }

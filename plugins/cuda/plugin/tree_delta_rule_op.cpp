@@ -5,7 +5,7 @@ namespace forkcast::plugin {
 namespace {
 
 enum Input { kQ, kK, kV, kG, kBeta, kState, kAncestors };
-constexpr std::int64_t kMaxRows = 2048, kColumns = 32;
+constexpr std::int64_t kMaxRows = 1792, kColumns = 32;
 
 class TreeDeltaRule final : public Operator {
 public:

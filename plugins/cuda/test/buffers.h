@@ -1,10 +1,16 @@
 // Tensors of the tests: one allocation of exactly the right size, readable by the kernels and by the host.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "../kernels/kernels.h"

@@ -33,6 +33,14 @@ public:
 
     void add(std::string name, Case run) { cases_.push_back({std::move(name), std::move(run)}); }
 
+    /// Names of the cases that `run(filter)` runs.
+    std::vector<std::string> names(const std::string& filter) const {
+        std::vector<std::string> out;
+        for (const Entry& entry : cases_)
+            if (entry.name.find(filter) != std::string::npos) out.push_back(entry.name);
+        return out;
+    }
+
     /// Runs the cases whose name contains `filter`; returns the exit status.
     int run(const std::string& filter) {
         int passed = 0, failed = 0;

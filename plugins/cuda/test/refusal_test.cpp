@@ -55,7 +55,7 @@ void add_refusal_cases(Suite& suite) {
         expect(report, call(), Status::kUnsupportedHeadSize);
         p.key_dim = 64, p.value_dim = 33, expect(report, call(), Status::kUnsupportedHeadSize);
         p.value_dim = 32, expect(report, call(), Status::kNullPointer);
-        p.rows = 2049, expect(report, call(), Status::kTooManyRows);
+        p.rows = 1793, expect(report, call(), Status::kTooManyRows);
         p.rows = 1, p.key_heads = 2, p.value_heads = 3, expect(report, call(), Status::kBadShape);
     });
     suite.add("refusal branch_update", [](Report& report) {
