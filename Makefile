@@ -18,7 +18,7 @@ build: library
 	$(CARGO) build --locked --release --package forkcast --bin forkcast
 
 test: library venv
-	$(MAKE) --no-print-directory -C plugins/cuda host-test
+	$(MAKE) --no-print-directory -C plugins/cuda host-test plugin-test parse-test
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		$(CARGO) nextest run --locked --release --workspace; \
 	else \

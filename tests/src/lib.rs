@@ -3,6 +3,8 @@
 pub mod bundles;
 pub mod mock;
 pub mod paths;
+pub mod plugin_nodes;
 pub mod protocol;
+pub mod symbolic;
 pub mod tensors;
 pub mod trees;
