@@ -21,7 +21,8 @@ Status check(const TreeAttentionParams& p) {
 
 template <class T, int D>
 Status launch_sized(const TreeAttentionParams& p, Stream stream) {
-    static_assert(attention::kSharedBytes<D> <= kSharedEverywhere && attention_mma::kSharedBytes<D> <= kSharedEverywhere);
+    static_assert(attention::kSharedBytes<D> <= kSharedEverywhere);
+    static_assert(attention_mma::kSharedBytes<D> <= kSharedEverywhere);
     const int items = p.rows * (p.heads / p.kv_heads);
     const auto grid = [&](int tile) {
         return GridSize{static_cast<unsigned>(ceil_div(items, tile)), static_cast<unsigned>(p.kv_heads),

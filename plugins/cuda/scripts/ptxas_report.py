@@ -66,7 +66,8 @@ def problems(kernels: dict[str, dict[int, dict[str, int]]], sms: list[int]) -> l
 def table(kernels: dict[str, dict[int, dict[str, int]]], sms: list[int]) -> str:
     """The report without its head."""
     width = max(map(len, kernels), default=0) + 2
-    lines = [f"{'kernel':<{width}}" + "".join(f"{f'SM {sm}':>8}" for sm in sms) + f"{'stack':>8}{'spill':>8}{'shared':>8}"]
+    heads = [*(f"SM {sm}" for sm in sms), "stack", "spill", "shared"]
+    lines = [f"{'kernel':<{width}}" + "".join(f"{head:>8}" for head in heads)]
     for name, by_sm in sorted(kernels.items()):
         worst = lambda *what: max(sum(f[w] for w in what) for f in by_sm.values())
         registers = "".join(f"{by_sm[sm]['registers'] if sm in by_sm else '-':>8}" for sm in sms)
@@ -86,8 +87,8 @@ def main() -> int:
     for (symbol, sm), figures in found.items():
         kernels.setdefault(names[symbol], {})[sm] = figures
     most = max((f["registers"] for by_sm in kernels.values() for f in by_sm.values()), default=0)
-    print(f"Made by `make cubins` with nvcc {compiler}: registers a thread of every kernel on every SM; the largest stack")
-    print("frame, spill (stores and loads) and static shared memory over the SMs, in bytes.")
+    print(f"Made by `make cubins` with nvcc {compiler}: registers a thread of every kernel on every SM; the largest")
+    print("stack frame, spill (stores and loads) and static shared memory over the SMs, in bytes.")
     print(f"{len(kernels)} kernels, {len(found)} cubin entries, most registers: {most}.\n")
     print(table(kernels, sms))
     wrong = problems(kernels, sms)

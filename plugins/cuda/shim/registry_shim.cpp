@@ -102,7 +102,8 @@ extern "C" forkcast_plugins* forkcast_load_plugins(void* registry, const char* p
         std::string reason = path == nullptr || *path == '\0' ? "no path given" : "";
         forkcast_plugins* loaded =
             reason.empty() ? load(*static_cast<nvinfer1::IPluginRegistry*>(registry), path, abi, reason) : nullptr;
-        if (loaded == nullptr) refuse("plugin library " + std::string(path ? path : "") + ": " + reason, error, error_size);
+        if (loaded == nullptr)
+            refuse("plugin library " + std::string(path ? path : "") + ": " + reason, error, error_size);
         return loaded;
     } catch (const std::exception& failure) {
         refuse(failure.what(), error, error_size);

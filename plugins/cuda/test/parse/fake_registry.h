@@ -1,5 +1,5 @@
-// A plugin registry that does what TensorRT's does with a plugin library, without TensorRT: opens it, hands it a logger,
-// takes its creators, refuses a creator it has already, and drops them with the library.
+// A plugin registry that does what TensorRT's does with a plugin library, without TensorRT: opens it, hands it a
+// logger, takes its creators, refuses a creator it has already, and drops them with the library.
 #pragma once
 
 #include <map>

@@ -56,7 +56,8 @@ private:
 };
 
 IPluginCreatorV3One& creator_of(FakeRegistry& registry, const NodeList& list, const PluginNode& node) {
-    if (list.functions.count(node.op) != 0) fail(node, "the model still has a function of this name; it would be taken");
+    if (list.functions.count(node.op) != 0)
+        fail(node, "the model still has a function of this name; it would be taken");
     const auto text = [&](const char* name, const char* otherwise) {
         const NodeAttribute* attribute = node.attribute(name);
         return attribute == nullptr ? std::string(otherwise) : attribute->value;

@@ -1,5 +1,5 @@
-// `parse-test LIBRARY [NODES...]`: loads the plugin library through the shim into a fake registry and imports the plugin
-// nodes of stripped models as TensorRT's parser would; without node lists only the cases of its own.
+// `parse-test LIBRARY [NODES...]`: loads the plugin library through the shim into a fake registry and imports the
+// plugin nodes of stripped models as TensorRT's parser would; without node lists only the cases of its own.
 #include <fstream>
 #include <map>
 
