@@ -10,7 +10,8 @@ pub use decoder::{Decoder, Drawing, Drawn};
 pub use error::DecodeError;
 pub use report::{Report, StageSeconds};
 pub use request::{
-    Emitted, FinishReason, Ignore, MAX_BUDGET, Method, Plan, Request, Sink, UnknownMethod, Verdict,
+    DEFAULT_BUDGET, Emitted, FinishReason, Ignore, MAX_BUDGET, Method, Plan, Request, Sink, UnknownMethod,
+    Verdict,
 };
 
 use forkcast_engines::backend::Backend;

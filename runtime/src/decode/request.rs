@@ -68,6 +68,9 @@ impl FromStr for Method {
 /// Largest tree budget, in nodes without the anchor.
 pub const MAX_BUDGET: usize = 1024;
 
+/// Tree budget where none is asked for: a CPU is bound by arithmetic, so small trees are the fastest.
+pub const DEFAULT_BUDGET: usize = 12;
+
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {

@@ -1,7 +1,8 @@
 //! Flags of `forkcast serve`.
 
 use super::log::LogFormat;
-use crate::decode::{MAX_BUDGET, Method};
+use crate::decode::{DEFAULT_BUDGET, MAX_BUDGET, Method};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -23,7 +24,7 @@ pub struct ServeArgs {
 
     /// Address to listen on.
     #[arg(long, value_name = "HOST", env = "FORKCAST_HOST", default_value = "127.0.0.1")]
-    #[arg(help_heading = "Network")]
+    #[arg(value_parser = host, help_heading = "Network")]
     pub host: String,
     /// Port to listen on; 0 takes any free one.
     #[arg(long, value_name = "PORT", env = "FORKCAST_PORT", default_value_t = 8000)]
@@ -99,6 +100,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "S", env = "FORKCAST_DRAIN_SECONDS", default_value_t = 30)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=86_400), help_heading = "Admission")]
     pub drain_seconds: u64,
+    /// Part of it that passes even when nothing is left to finish, so that balancers see the 503 of /health first.
+    #[arg(long, value_name = "S", env = "FORKCAST_LINGER_SECONDS", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=3600), help_heading = "Admission")]
+    pub linger_seconds: u64,
 
     /// How the tree of a round is made: plain, chain, ddtree or mfd; the best that the drafter allows without.
     #[arg(
@@ -109,7 +114,7 @@ pub struct ServeArgs {
     )]
     pub method: Option<Method>,
     /// Most nodes of a tree, 0 to 1024; plain uses 0, chain at most the block.
-    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", default_value_t = 24, value_parser = budget)]
+    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", default_value_t = DEFAULT_BUDGET, value_parser = budget)]
     #[arg(help_heading = "Decoding")]
     pub budget: usize,
     /// Mode of the drafter that chain and ddtree use.
@@ -155,6 +160,19 @@ pub enum BusyStatus {
     /// 503 Service Unavailable.
     #[value(name = "503")]
     Unavailable,
+}
+
+/// An address, or what can be the name of a host. What ends in a number is meant as an address and must be one.
+fn host(text: &str) -> Result<String, String> {
+    let wrong = "an IP address or the name of a host is needed, without port and brackets";
+    let label = |l: &str| !l.is_empty() && l.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let number = |l: &str| l.bytes().all(|b| b.is_ascii_digit());
+    let name = text.split('.').all(label) && !text.split('.').next_back().is_some_and(number);
+    if name || text.parse::<IpAddr>().is_ok() {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong.to_owned())
+    }
 }
 
 fn budget(text: &str) -> Result<usize, String> {
@@ -204,6 +222,12 @@ mod tests {
             ["--request-timeout", "0"],
             ["--port", "65536"],
             ["--log-format", "xml"],
+            ["--host", "127.0.0.1:8000"],
+            ["--host", "127.0.0.256"],
+            ["--host", "127.0.0"],
+            ["--host", "[::1]"],
+            ["--host", "local host"],
+            ["--host", ""],
         ] {
             assert!(
                 Cli::try_parse_from(["x", "bundle", flags[0], flags[1]]).is_err(),
@@ -213,5 +237,12 @@ mod tests {
         let cli = Cli::try_parse_from(["x", "bundle", "--method", "mfd"]).unwrap();
         assert_eq!(cli.serve.method, Some(Method::Mfd));
         assert_eq!(cli.serve.host, "127.0.0.1");
+        assert_eq!(cli.serve.budget, DEFAULT_BUDGET);
+        for name in ["::1", "0.0.0.0", "localhost", "gpu-1.example.org"] {
+            assert!(
+                Cli::try_parse_from(["x", "bundle", "--host", name]).is_ok(),
+                "{name}"
+            );
+        }
     }
 }

@@ -106,6 +106,9 @@ impl ServeError {
             Self::Open(e) => return e.hint(),
             Self::Text(e) => e.hint(),
             Self::Settings(e) | Self::WarmUp(e) => e.hint(),
+            Self::Flag { flag: "--host", .. } => {
+                Some("--host takes an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them")
+            }
             Self::Bind { .. } => Some("another server may hold the port: choose another with --port"),
             _ => None,
         };

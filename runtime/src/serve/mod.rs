@@ -5,6 +5,7 @@
 //! strictly ([`api`]) and only writes down what comes. Whatever happens to a request, it leaves one line and one
 //! count ([`ledger`]).
 
+mod accept;
 pub mod api;
 mod args;
 pub mod engine;

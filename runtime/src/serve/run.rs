@@ -12,10 +12,15 @@ use axum::http::StatusCode;
 use forkcast_engines::bundle::OpenError;
 use forkcast_engines::manifest;
 use forkcast_engines::ort::{OpenOptions, OrtBackend};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Time that the head of a request may take, and that an idle connection is kept. Longer than balancers keep theirs.
+const HEAD: Duration = Duration::from_secs(75);
 
 /// Serves until a signal comes. Starts logging on stderr, so nothing else in the process should have.
 ///
@@ -32,9 +37,7 @@ pub fn run(args: ServeArgs) -> Result<(), ServeError> {
         .map_err(ServeError::Runtime)?;
     let result = runtime.block_on(async {
         let stop = Stop::new().map_err(ServeError::Runtime)?;
-        let address = format!("{}:{}", args.host, args.port);
-        let listener = TcpListener::bind((args.host.as_str(), args.port)).await;
-        let listener = listener.map_err(|source| ServeError::Bind { address, source })?;
+        let listener = listen(&args.host, args.port).await?;
         let address = listener.local_addr().map_err(ServeError::Runtime)?;
         tracing::info!(target: "forkcast::serve", %address, model = %model.id, "loading");
         serve(settings, model, loader(args), listener, stop.first()).await
@@ -42,6 +45,25 @@ pub fn run(args: ServeArgs) -> Result<(), ServeError> {
     // Blocking work and a loading engine are not waited for.
     runtime.shutdown_background();
     result
+}
+
+/// A host that is none, or none of this machine, is wrong usage; a port that is taken is not.
+async fn listen(host: &str, port: u16) -> Result<TcpListener, ServeError> {
+    let wrong = |source: std::io::Error| ServeError::Flag {
+        flag: "--host",
+        reason: format!("{host}: {source}"),
+    };
+    let found = tokio::net::lookup_host((host, port)).await.map_err(wrong)?;
+    let found: Vec<SocketAddr> = found.collect();
+    TcpListener::bind(found.as_slice())
+        .await
+        .map_err(|source| match source.kind() {
+            ErrorKind::AddrNotAvailable => wrong(source),
+            _ => ServeError::Bind {
+                address: format!("{host}:{port}"),
+                source,
+            },
+        })
 }
 
 /// Reads everything about the model but its engine.
@@ -54,7 +76,7 @@ fn open_model(args: &ServeArgs) -> Result<Model, ServeError> {
         return Err(error.into());
     }
     let manifest = manifest::read(dir)?;
-    let text = TextModel::open(dir, &manifest.text)?;
+    let text = TextModel::of_bundle(dir, &manifest)?;
     let config = manifest
         .text
         .generation_config
@@ -98,7 +120,9 @@ fn settings(args: &ServeArgs) -> Result<Settings, ServeError> {
             keys: Keys::collect(&args.api_key, args.api_key_file.as_deref())?,
             cors: cors?,
         },
+        head: HEAD,
         drain: Duration::from_secs(args.drain_seconds),
+        linger: Duration::from_secs(args.linger_seconds),
     })
 }
 

@@ -1,14 +1,14 @@
 //! The life of a server: loading, ready, draining, gone.
 
 use super::ServeError;
+use super::accept::accept;
 use super::engine::{Loader, Queue, WorkerSettings, start};
 use super::http::{App, HttpSettings, router};
 use super::metrics::Metrics;
 use super::model::Model;
 use super::state::{Phase, State};
-use axum::serve::ListenerExt;
 use sd_notify::NotifyState;
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -29,8 +29,13 @@ pub struct Settings {
     pub worker: WorkerSettings,
     /// Of the HTTP side.
     pub http: HttpSettings,
+    /// Time that the head of a request may take, and that an idle connection is kept.
+    pub head: Duration,
     /// Time to finish accepted requests at shutdown.
     pub drain: Duration,
+    /// Time of it that passes even when nothing is left to finish: balancers see that the server goes down while
+    /// it still answers them.
+    pub linger: Duration,
 }
 
 /// Serves `model` on `listener` until `stop` comes and everything accepted is answered.
@@ -68,15 +73,10 @@ pub async fn serve(
         settings: settings.http,
     };
     let (close, closed) = oneshot::channel::<()>();
-    let listener = listener.tap_io(|stream| {
-        // Tokens are small: without this they wait for acknowledgements. A failure costs latency only.
-        let _ = stream.set_nodelay(true);
-    });
-    let http = axum::serve(listener, router(app)).with_graceful_shutdown(async {
+    let mut http = tokio::spawn(accept(listener, router(app), settings.head, async {
         // A dropped sender means the same.
         let _ = closed.await;
-    });
-    let mut http = tokio::spawn(http.into_future());
+    }));
     let background = [
         tokio::spawn(upkeep(metrics)),
         tokio::spawn(supervise(Arc::clone(&state), address.to_string())),
@@ -92,7 +92,7 @@ pub async fn serve(
         tracing::info!(target: "forkcast::serve", "draining");
         state.advance(Phase::Draining);
         notify(&[NotifyState::Stopping]);
-        drain(&state, &queue, settings.drain).await;
+        drain(&state, &queue, settings.drain, settings.linger).await;
     }
     queue.close();
     drop(close);
@@ -109,10 +109,11 @@ pub async fn serve(
     result
 }
 
-/// Waits until everything accepted is answered; cuts what is left when the time is over.
-async fn drain(state: &State, queue: &Queue, time: Duration) {
-    let deadline = Instant::now() + time;
-    while !queue.is_idle() && Instant::now() < deadline && state.phase() == Phase::Draining {
+/// Waits until everything accepted is answered, and `linger` at least; cuts what is left when `time` is over.
+async fn drain(state: &State, queue: &Queue, time: Duration, linger: Duration) {
+    let begin = Instant::now();
+    let busy = || !queue.is_idle() || begin.elapsed() < linger;
+    while busy() && begin.elapsed() < time && state.phase() == Phase::Draining {
         tokio::time::sleep(POLL).await;
     }
     if queue.is_idle() {
@@ -134,13 +135,9 @@ fn worker_error(result: Result<Result<(), ServeError>, oneshot::error::RecvError
     }
 }
 
-fn http_error(
-    address: std::net::SocketAddr,
-    result: Result<std::io::Result<()>, tokio::task::JoinError>,
-) -> ServeError {
+fn http_error(address: std::net::SocketAddr, result: Result<(), tokio::task::JoinError>) -> ServeError {
     let source = match result {
-        Ok(Err(source)) => source,
-        Ok(Ok(())) => std::io::Error::other("the listener ended"),
+        Ok(()) => std::io::Error::other("the listener ended"),
         Err(error) => std::io::Error::other(error),
     };
     ServeError::Http { address, source }

@@ -21,6 +21,16 @@ pub enum TextError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file is not the one that was exported.
+    #[error("{path}: content changed since the export (expected {expected}, found {found})")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Hash that the manifest has.
+        expected: String,
+        /// Hash of the file.
+        found: String,
+    },
     /// The model carries no tokenizer.
     #[error("this model has no tokenizer")]
     NoTokenizer,
@@ -53,6 +63,7 @@ impl TextError {
             Self::Conversation(_) => Some(
                 "a conversation is [{\"role\": \"user\", \"content\": \"...\"}], or an object with `messages` and perhaps `tools`",
             ),
+            Self::Changed { .. } => Some("export the bundle again, or put the original file back"),
             _ => None,
         }
     }

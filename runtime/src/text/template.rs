@@ -8,6 +8,10 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 use serde_json::Value as Json;
 use std::path::Path;
 
+/// Work that one rendering may take, in instructions or 64 bytes of data each: no template runs for ever or fills the
+/// memory. The template of Qwen3.5 takes about a hundred for a message: room for more than any context holds.
+const FUEL: u64 = 10_000_000;
+
 /// What a caller chooses about the rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderOptions {
@@ -149,6 +153,7 @@ impl ChatTemplate {
 
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
+    environment.set_fuel(Some(FUEL));
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
         .lstrip_blocks(true)
@@ -219,6 +224,9 @@ fn in_file(path: &Path, error: &TextError) -> TextError {
 
 /// What the engine says, with the line of the template.
 fn describe(error: &Error) -> String {
+    if error.kind() == ErrorKind::OutOfFuel {
+        return format!("it takes more than {FUEL} steps");
+    }
     let what = error
         .detail()
         .map_or_else(|| error.kind().to_string(), str::to_owned);

@@ -4,10 +4,10 @@ mod bundles;
 mod table;
 
 use super::engine::{EngineArgs, manifest, open};
-use super::generate::{DEFAULT_BUDGET, Output};
+use super::generate::Output;
 use super::{Outcome, output, parse};
 use crate::exit::{Exit, Failure};
-use forkcast::decode::{Method, Report, Request, decode};
+use forkcast::decode::{DEFAULT_BUDGET, Method, Report, Request, decode};
 use forkcast::sample::Sampling;
 use forkcast::text::{Conversation, RenderOptions, TextModel};
 use forkcast_engines::ort::OrtBackend;
@@ -106,7 +106,7 @@ fn answer_all(
     answers: &mut Vec<Answer>,
 ) -> Result<(), Failure> {
     let manifest = manifest(bundle)?;
-    let text = TextModel::open(bundle, &manifest.text)?;
+    let text = TextModel::of_bundle(bundle, &manifest)?;
     let mut engine = open(bundle, args.engine)?;
     let bar = output::spinner();
     for method in methods {

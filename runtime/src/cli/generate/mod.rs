@@ -13,18 +13,15 @@ use super::engine::{check_prompt, context, manifest, open};
 use super::{Outcome, output};
 use crate::exit::{Exit, Failure};
 use clap::ArgMatches;
-use forkcast::decode::{Method, Plan, Request, decode};
+use forkcast::decode::{DEFAULT_BUDGET, Method, Plan, Request, decode};
 use forkcast::text::{TextError, TextModel};
 use forkcast_engines::backend::Shape;
 use forkcast_engines::manifest::Manifest;
 
-/// Budget of trees when none is asked for: a CPU is bound by arithmetic, so small trees are the fastest.
-pub(super) const DEFAULT_BUDGET: usize = 12;
-
 pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
     let source = prompt::choose(args, matches)?;
     let manifest = manifest(&args.model)?;
-    let text = TextModel::open(&args.model, &manifest.text)?;
+    let text = TextModel::of_bundle(&args.model, &manifest)?;
     let prompt = prompt::tokens(args, &source, &text)?;
     let context = context(&manifest, args.engine);
     check_prompt(&prompt, &manifest, context)?;

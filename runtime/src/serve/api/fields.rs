@@ -1,6 +1,7 @@
 //! Reads JSON objects field by field, so that every refusal names its field and no field is skipped.
 
 use super::ApiError;
+use super::strict::Strict;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
@@ -18,7 +19,7 @@ pub struct Fields {
 impl Fields {
     /// The fields of the request body.
     pub fn body(bytes: &[u8]) -> Read<Self> {
-        let value = serde_json::from_slice(bytes)
+        let Strict(value) = serde_json::from_slice(bytes)
             .map_err(|e| ApiError::bad_request("invalid_json", format!("the body is not valid JSON: {e}")))?;
         match value {
             Value::Object(map) => Ok(Self::of(String::new(), map)),

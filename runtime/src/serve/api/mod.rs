@@ -9,6 +9,7 @@ mod fields;
 mod message;
 mod response;
 mod schema;
+mod strict;
 mod tokens;
 mod tool;
 

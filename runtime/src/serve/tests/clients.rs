@@ -1,28 +1,20 @@
-//! The official OpenAI clients, where they are installed.
+//! The official OpenAI clients. `make test` installs them: .venv has the Python one, build/node the JavaScript one.
 
 use super::*;
+use std::ffi::OsString;
 use std::process::Command;
 
-fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../tests/serve")
-        .join(name)
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The interpreter to use: `FORKCAST_<NAME>` or the one on the path.
-fn program(name: &str) -> String {
-    let variable = format!("FORKCAST_{}", name.to_uppercase());
-    std::env::var(variable).unwrap_or_else(|_| name.to_owned())
+/// The value of an environment variable, or a place in the repository.
+fn place(variable: &str, name: &str) -> OsString {
+    std::env::var_os(variable).unwrap_or_else(|| repository().join(name).into())
 }
 
-fn works(program: &str, arguments: &[&str]) -> bool {
-    Command::new(program)
-        .args(arguments)
-        .output()
-        .is_ok_and(|o| o.status.success())
-}
-
-fn run(program: &str, name: &str) {
+/// Runs a script of `tests/serve` against a scripted server. A client that is not there is a failure.
+fn run(program: &OsString, name: &str) {
     let server = Server::start(Options {
         template: Some(TOOL_TEMPLATE),
         max_queue: 4,
@@ -31,32 +23,23 @@ fn run(program: &str, name: &str) {
     });
     let url = format!("http://{}", server.address);
     let output = Command::new(program)
-        .arg(script(name))
+        .arg(repository().join("tests/serve").join(name))
         .args([&url, "--scripted"])
+        .env("NODE_PATH", place("NODE_PATH", "build/node/node_modules"))
         .output();
-    let output = output.unwrap();
+    let hint = "hint: `make test` installs the clients (scripts/test-venv.sh, scripts/test-node.sh)";
+    let output = output.unwrap_or_else(|e| panic!("{}: {e}\n{hint}", program.display()));
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {text}");
+    assert!(output.status.success(), "{name}: {text}\n{hint}");
 }
 
 #[test]
-#[ignore = "needs the PyPI package openai; FORKCAST_PYTHON3 names a Python that has it"]
 fn python_client() {
-    let python = program("python3");
-    assert!(
-        works(&python, &["-c", "import openai"]),
-        "the package openai is not installed for {python}"
-    );
-    run(&python, "openai_client.py");
+    run(&place("FORKCAST_PYTHON", ".venv/bin/python"), "openai_client.py");
 }
 
 #[test]
-#[ignore = "needs the npm package openai; NODE_PATH says where packages are"]
 fn javascript_client() {
-    let node = program("node");
-    assert!(
-        works(&node, &["-e", "require('openai')"]),
-        "the package openai is not installed for {node}"
-    );
+    let node = std::env::var_os("FORKCAST_NODE").unwrap_or_else(|| "node".into());
     run(&node, "openai_client.mjs");
 }

@@ -5,6 +5,7 @@ mod answers;
 mod client;
 mod clients;
 mod documents;
+mod hostile;
 mod information;
 mod mock;
 mod prefix;
@@ -55,7 +56,9 @@ struct Options {
     max_body: usize,
     timeout: Duration,
     keep_alive: Duration,
+    head: Duration,
     drain: Duration,
+    linger: Duration,
     keys: Keys,
     cors: Vec<&'static str>,
     template: Option<&'static str>,
@@ -75,7 +78,9 @@ impl Default for Options {
             max_body: 1 << 16,
             timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(5),
+            head: Duration::from_secs(20),
             drain: Duration::from_secs(20),
+            linger: Duration::ZERO,
             keys: Keys::default(),
             cors: Vec::new(),
             template: None,
@@ -139,7 +144,9 @@ impl Server {
                 keys: options.keys,
                 cors: options.cors.iter().map(|o| o.parse().unwrap()).collect(),
             },
+            head: options.head,
             drain: options.drain,
+            linger: options.linger,
         };
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();

@@ -117,3 +117,24 @@ fn a_server_that_still_loads_can_be_stopped() {
     drop(open);
     assert!(server.finish().is_ok());
 }
+
+#[test]
+fn an_idle_server_lingers_so_that_balancers_see_it_go() {
+    let mut server = Server::start(Options {
+        linger: Duration::from_millis(400),
+        ..Options::default()
+    });
+    server.drain();
+    let begin = Instant::now();
+    let mut refused = 0;
+    while begin.elapsed() < Duration::from_millis(300) {
+        let reply = server.chat("x", &json!({}));
+        assert!(reply.status == 503 || refused == 0, "{}", reply.body);
+        refused += usize::from(reply.status == 503);
+    }
+    assert!(refused > 0);
+    let address = server.address;
+    assert!(server.finish().is_ok());
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert!(std::net::TcpStream::connect(address).is_err());
+}

@@ -170,3 +170,40 @@ fn dates() {
     );
     assert!(clock::at(0, "%Q").is_err());
 }
+
+#[test]
+fn no_template_runs_for_ever() {
+    let endless = "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}";
+    let begin = std::time::Instant::now();
+    let refused = render(endless, user())
+        .expect_err("it would take minutes")
+        .to_string();
+    assert_eq!(refused, "chat template: it takes more than 10000000 steps");
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+    let itself = "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}";
+    assert!(render(itself, user()).is_err());
+    let long = "{% for a in range(90000) %}{{ messages[0].content * 10000 }}{% endfor %}";
+    let double =
+        "{% set n = namespace(x='x') %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
+    for bomb in [long, double, "{{ 'x' * 10000000000 }}"] {
+        let refused = render(bomb, user()).expect_err("gigabytes").to_string();
+        assert!(refused.contains("steps"), "{refused}");
+    }
+}
+
+#[test]
+fn long_conversations_are_rendered() {
+    let folder = data("models/tiny-qwen3.5");
+    let files = TextFiles {
+        chat_template: Some("chat_template.jinja".into()),
+        ..TextFiles::default()
+    };
+    let template = ChatTemplate::open(&folder, &files)
+        .expect("readable")
+        .expect("there");
+    let message = |i| json!({"role": if i % 2 == 0 { "user" } else { "assistant" }, "content": "a"});
+    // Five tokens at least for each: a quarter of a million tokens, the published context.
+    let chat = Conversation::new((0..50_001).map(message).collect(), None).expect("a conversation");
+    let prompt = template.render(&chat, RenderOptions::default()).expect("renders");
+    assert!(prompt.len() > 1_000_000);
+}
