@@ -1,6 +1,16 @@
 //! Graphs stripped of their bodies, as TensorRT 11 gets them, against our plugin library in a fake plugin registry:
 //! every `forkcast` node finds its creator, and the plugin gives the types and sizes that the graph has.
 
+#[allow(dead_code, reason = "the exporter's tests use more of these modules")]
+#[path = "../../exporter/tests/export/checkpoints.rs"]
+mod checkpoints;
+#[allow(dead_code, reason = "the exporter's tests use more of these modules")]
+#[path = "../../exporter/tests/export/configs.rs"]
+mod configs;
+#[allow(dead_code, reason = "the exporter's tests use more of these modules")]
+#[path = "../../exporter/tests/export/sparse.rs"]
+mod sparse;
+
 use forkcast_engines::manifest::Dtype;
 use forkcast_exporter::{ExportOptions, export};
 use forkcast_plugins::bodies::strip_bodies;
@@ -110,6 +120,16 @@ fn dense_pair() {
     let graphs = [("target", 4), ("draft", 3)];
     let drafter = model("tiny-qwen3-dflash");
     check(&model("tiny-qwen3"), Some(&drafter), Dtype::Bf16, &graphs);
+}
+
+#[test]
+fn published_shapes() {
+    let root = tempfile::tempdir().expect("temporary folder");
+    let (target, drafter) = (root.path().join("target"), root.path().join("drafter"));
+    sparse::write(&target, "qwen3.5-4b");
+    sparse::write(&drafter, "qwen3.5-4b-mfd");
+    let graphs = [("target", 56), ("commit", 24), ("draft", 6)];
+    check(&target, Some(&drafter), Dtype::Bf16, &graphs);
 }
 
 /// Imports the changed list of one stripped graph and returns the report, which must hold a failure.
