@@ -19,8 +19,8 @@ def free_port():
 class Replica:
     """A `forkcast serve` process."""
 
-    def __init__(self, program, bundle, *flags, env=None):
-        self.port = free_port()
+    def __init__(self, program, bundle, *flags, env=None, port=None):
+        self.port = port or free_port()
         command = [program, "serve", bundle, "--port", str(self.port), "--log-format", "json", *flags]
         # A file: a pipe that nobody reads would stop the server when it is full.
         self.errors = tempfile.TemporaryFile("w+")
@@ -66,12 +66,13 @@ def get(address, path, timeout=30):
         connection.close()
 
 
-def chat(address, text, timeout=120, **more):
-    """Status and parsed body of a chat request; `stream=True` gives the list of chunks."""
+def chat(address, text, timeout=120, name=None, **more):
+    """Status and parsed body of a chat request; `stream=True` gives the list of chunks. `name` is the request's id."""
     body = {"messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 24, **more}
     connection = http.client.HTTPConnection(address, timeout=timeout)
     try:
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
+        headers = {"content-type": "application/json", **({"x-request-id": name} if name else {})}
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
         reply = connection.getresponse()
         data = reply.read().decode()
     finally:

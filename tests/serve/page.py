@@ -81,11 +81,13 @@ def check(browser, url):
         "document.getElementById('limit').value = '120'; document.getElementById('form').requestSubmit();",
         "Maya has 3 apples and buys 4 more. How many apples does she have?",
     )
-    # While it streams: tokens, tau and a tree are there before the end.
-    browser.wait("document.querySelectorAll('#answer span').length > 3 && document.querySelectorAll('#tree line.taken').length > 0")
-    live = browser.script(
-        "return [document.getElementById('tau').textContent, document.getElementById('finish').textContent]"
+    # While it streams: tokens, tau, speed and a tree are there before the end. Seen in one go, or it could end in between.
+    live = browser.wait(
+        """(() => { const get = id => document.getElementById(id).textContent;
+        const there = document.querySelectorAll('#answer span').length > 3 && document.querySelectorAll('#tree line.taken').length > 0;
+        return there && [get('tau'), get('speed'), get('finish')] })()"""
     )
+    assert float(live[0]) >= 1 and float(live[1]) > 0 and live[2] == "-", live
     finish = browser.wait("document.getElementById('finish').textContent !== '-' && document.getElementById('finish').textContent")
     seen = browser.script(
         """const spans = [...document.querySelectorAll('#answer span')];
