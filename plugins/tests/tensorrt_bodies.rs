@@ -4,7 +4,7 @@ mod common;
 
 use common::{
     Tree, assert_close, bound,
-    cases::{AttentionCase, ConvCase, DeltaCase, Regime, UpdateCase},
+    cases::{AttentionCase, ConvCase, DeltaCase, DeltaFound, Regime, UpdateCase},
     rng,
     session::Take,
 };
@@ -31,6 +31,15 @@ fn attention_masks_what_is_not_committed() {
     }
 }
 
+/// The body's numbers are the CPU kernel's, within invariant 4.
+fn same_as_kernel(case: &DeltaCase, found: &DeltaFound, bound: f64) {
+    let kernel = case.kernel();
+    let wide = |values: &[f32]| values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+    assert_close("u of body and kernel", &found.u, &wide(&kernel.u), bound);
+    assert_close("o of body and kernel", &found.o, &wide(&kernel.o), bound);
+    assert_close("G of body and kernel", &found.gates, &wide(&kernel.gates), 1e-6);
+}
+
 #[test]
 fn trees_of_sixteen_rows_depth_agree() {
     let mut rng = rng(31);
@@ -41,6 +50,7 @@ fn trees_of_sixteen_rows_depth_agree() {
             let found = case.in_session(tensorrt::trees(), Take::Body);
             let expected = reference::tree_delta_rule(&case.args());
             let bound = bound(&expected.gates);
+            same_as_kernel(&case, &found, bound);
             assert_close("u", &found.u, &expected.u, bound);
             assert_close("o", &found.o, &expected.o, bound);
 
@@ -72,6 +82,7 @@ fn chains_of_any_length_up_to_the_bound_agree() {
             let expected = reference::tree_delta_rule(&case.args());
             let bound = bound(&expected.gates);
             let label = format!("{rows} of {most}, {regime:?}");
+            same_as_kernel(&case, &found, bound);
             assert_close(&format!("G, {label}"), &found.gates, &expected.gates, 1e-6);
             assert_close(&format!("u, {label}"), &found.u, &expected.u, bound);
             assert_close(&format!("o, {label}"), &found.o, &expected.o, bound);

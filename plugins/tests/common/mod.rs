@@ -5,6 +5,7 @@
     reason = "every test file uses its own part of this module"
 )]
 
+pub mod bf16;
 pub mod cases;
 pub mod session;
 

@@ -21,7 +21,7 @@ pub enum Data {
 }
 
 impl Data {
-    fn element(&self) -> ElementType {
+    pub fn element(&self) -> ElementType {
         match self {
             Self::F32(..) => ElementType::F32,
             Self::I64(..) => ElementType::I64,
@@ -29,7 +29,7 @@ impl Data {
         }
     }
 
-    fn rank(&self) -> usize {
+    pub fn rank(&self) -> usize {
         match self {
             Self::F32(shape, _) | Self::I64(shape, _) | Self::Bool(shape, _) => shape.len(),
         }
