@@ -1,6 +1,7 @@
 # make demo   export the tiny trained models and compare the methods
 # make test   the whole test suite
 # make build  the release binary, with the ONNX Runtime library beside it
+# make test-gpu  the CUDA kernels on a GPU; where there is none it names what was not run (plugins/cuda/Makefile)
 # make lint   formatting and clippy
 # make clean  forget everything that was built or fetched
 
@@ -9,7 +10,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 FORKCAST_PYTHON ?= $(CURDIR)/.venv/bin/python
 export FORKCAST_PYTHON
 
-.PHONY: demo test build lint clean library venv
+.PHONY: demo test test-gpu build lint clean library venv
 
 demo: build
 	$(TARGET)/release/forkcast demo
@@ -24,6 +25,9 @@ test: library venv
 	else \
 		$(CARGO) test --locked --release --workspace; \
 	fi
+
+test-gpu:
+	$(MAKE) --no-print-directory -C plugins/cuda test-gpu test-gpu-sanitized
 
 lint:
 	$(CARGO) fmt --all --check

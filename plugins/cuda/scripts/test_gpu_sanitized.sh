@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the kernel tests under compute-sanitizer. Without a GPU it names what was not run and exits 0, or 3 when
+# Runs the kernel tests, on 40 trees each, under compute-sanitizer. Without a GPU it names what was not run and exits 0, or 3 when
 # FORKCAST_REQUIRE_GPU=1.
 # Usage: scripts/test_gpu_sanitized.sh BUILD_DIR DEVICE_TEST [FILTER]
 set -eu
@@ -15,6 +15,7 @@ if ! "$test" --gpu; then
     exit 0
 fi
 sanitizer=${COMPUTE_SANITIZER:-$("$(dirname "$0")/toolchain.sh" "$build" sanitizer)/bin/compute-sanitizer}
+export FORKCAST_TREES="${FORKCAST_TREES:-40}"
 for tool in $tools; do
     echo "$tool"
     "$sanitizer" --tool "$tool" --error-exitcode 1 "$test" "$filter"

@@ -5,8 +5,6 @@
 namespace forkcast::test {
 namespace {
 
-constexpr int kTrees = 200;
-
 template <class T>
 void run_tree(int index) {
     Random random(static_cast<std::uint64_t>(60000 + index));
@@ -51,8 +49,8 @@ void add_append_cases(Suite& suite) {
     for_each_type([&](auto* tag) {
         using T = std::remove_pointer_t<decltype(tag)>;
         suite.add(std::string("kv_row_append ") + TypeInfo<T>::name, [](Report& report) {
-            for (int i = 0; i < kTrees; ++i) run_tree<T>(i);
-            report.note(std::to_string(kTrees) + " trees, equal bit for bit");
+            for (int i = 0; i < tree_count(); ++i) run_tree<T>(i);
+            report.note(std::to_string(tree_count()) + " trees, equal bit for bit");
         });
     });
 }

@@ -6,8 +6,6 @@
 namespace forkcast::test {
 namespace {
 
-constexpr int kTrees = 200;
-
 template <class T>
 void run_tree(int index, ErrorMeter& meter) {
     Random random(static_cast<std::uint64_t>(5000 + index));
@@ -36,9 +34,9 @@ void add_conv_cases(Suite& suite) {
         using T = std::remove_pointer_t<decltype(tag)>;
         suite.add(std::string("tree_causal_conv ") + TypeInfo<T>::name, [](Report& report) {
             ErrorMeter meter;
-            for (int i = 0; i < kTrees; ++i) run_tree<T>(i, meter);
-            report.check(meter.ratio() <= 1.0, "error above its bound: " + meter.text(kTrees));
-            report.note(meter.text(kTrees));
+            for (int i = 0; i < tree_count(); ++i) run_tree<T>(i, meter);
+            report.check(meter.ratio() <= 1.0, "error above its bound: " + meter.text(tree_count()));
+            report.note(meter.text(tree_count()));
         });
     });
 }

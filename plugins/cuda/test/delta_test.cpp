@@ -5,8 +5,6 @@
 namespace forkcast::test {
 namespace {
 
-constexpr int kTrees = 200;
-
 template <class T>
 void run_rows(int index, const Tree& tree, const DeltaSizes& s, bool identical, bool decaying, Random& random,
               ErrorMeter& meter) {
@@ -67,9 +65,9 @@ void add_delta_cases(Suite& suite) {
         for (const int size : {64, 128, 256})
             suite.add(name + " DK=" + std::to_string(size), [size](Report& report) {
                 ErrorMeter meter;
-                for (int i = 0; i < kTrees; ++i) run_tree<T>(i, size, meter);
-                report.check(meter.ratio() <= 1.0, "error above its bound: " + meter.text(kTrees));
-                report.note(meter.text(kTrees));
+                for (int i = 0; i < tree_count(); ++i) run_tree<T>(i, size, meter);
+                report.check(meter.ratio() <= 1.0, "error above its bound: " + meter.text(tree_count()));
+                report.note(meter.text(tree_count()));
             });
         suite.add(name + " chain of 512, near-identical keys", [](Report& r) { run_long_chain<T>(true, r); });
         suite.add(name + " chain of 512, strong decay", [](Report& r) { run_long_chain<T>(false, r); });

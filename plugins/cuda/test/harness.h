@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -75,6 +76,16 @@ private:
     };
     std::vector<Entry> cases_;
 };
+
+/// Random trees of a case: 200, or FORKCAST_TREES where every instruction is slow (sanitizers).
+inline int tree_count() {
+    static const int count = [] {
+        const char* text = std::getenv("FORKCAST_TREES");
+        const int wanted = text == nullptr ? 0 : std::atoi(text);
+        return wanted > 0 ? wanted : 200;
+    }();
+    return count;
+}
 
 void add_emulator_cases(Suite& suite);
 void add_attention_cases(Suite& suite);
