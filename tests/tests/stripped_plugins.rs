@@ -29,6 +29,10 @@ fn host() -> &'static (PathBuf, PathBuf) {
     HOST.get_or_init(|| {
         let folder = repository().join("plugins/cuda");
         let targets = ["build/parse-test", "build/host/libforkcast_plugins.so"];
+        // One make at a time: test runners start a process for every test.
+        std::fs::create_dir_all(folder.join("build")).expect("a build folder");
+        let lock = std::fs::File::create(folder.join("build/parse-test.lock")).expect("a lock file");
+        lock.lock().expect("locked");
         let made = Command::new("make")
             .arg("-C")
             .arg(&folder)
