@@ -85,6 +85,18 @@ pub struct Counters {
     pub bad_draft_rows: u64,
 }
 
+/// What the sampler of a stream reads of a row of logits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogitNeeds {
+    /// Every entry.
+    #[default]
+    Full,
+    /// The k best tokens with their logits.
+    Top(usize),
+    /// The best token.
+    Greedy,
+}
+
 /// Recurrent part of the committed state at some length: enough, together with the cache rows
 /// below that length, to continue from there.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,6 +154,10 @@ pub trait Backend {
     /// Whether `commit` also feeds the drafter. Switching on later than the first commit is an error
     /// at `draft`, so decide before prefill.
     fn set_drafting(&mut self, on: bool);
+
+    /// Says what will be read of [`Self::logits`] from the next verify on. An engine may then return rows in which
+    /// entries that are not needed are negative infinity; with [`LogitNeeds::Greedy`] the best entry may be any finite number.
+    fn set_needs(&mut self, _needs: LogitNeeds) {}
 
     /// Runs the target over `batch`; committed state is unchanged.
     ///

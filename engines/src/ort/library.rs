@@ -91,6 +91,18 @@ pub(super) fn load(explicit: Option<&Path>, threads: usize) -> Result<&'static L
     }))
 }
 
+/// A session under construction in the process's ONNX Runtime, on one thread. A process has one environment, so whoever
+/// runs graphs of its own beside an engine starts here.
+///
+/// # Errors
+/// The library is missing, unusable, or another one is loaded.
+pub fn session_builder(explicit: Option<&Path>) -> Result<SessionBuilder, OpenError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    load(explicit, threads)?
+        .builder(1)
+        .map_err(|e| OpenError::Library(e.to_string()))
+}
+
 fn same_file(a: &Path, b: &Path) -> bool {
     a.canonicalize().is_ok_and(|a| a == b)
 }

@@ -18,7 +18,7 @@ mod state;
 mod target;
 mod weights;
 
-pub use library::find as find_library;
+pub use library::{find as find_library, session_builder};
 pub use scope::LibraryScope;
 
 use crate::backend::{Backend, BackendError, Candidates, Counters, RowBatch, Shape, Snapshot};

@@ -2,6 +2,7 @@
 
 mod decoder;
 mod error;
+mod needs;
 mod plan;
 mod report;
 mod request;
@@ -14,7 +15,7 @@ pub use request::{
     Verdict,
 };
 
-use forkcast_engines::backend::Backend;
+use forkcast_engines::backend::{Backend, LogitNeeds};
 use std::time::Instant;
 
 /// Generates an answer from a fresh stream: resets `backend`, then [`resume`]s.
@@ -62,6 +63,7 @@ pub fn resume<B: Backend + ?Sized>(
         .max_tokens
         .min(shape.max_context.saturating_sub(prompt.len()));
     backend.set_drafting(plan.method != Method::Plain && plan.budget > 0);
+    backend.set_needs(needs::needs(request));
     let begin = Instant::now();
     decoder.start(backend, prompt)?;
     report.time_to_first_token = begin.elapsed();
@@ -76,6 +78,7 @@ pub fn resume<B: Backend + ?Sized>(
         (end, kept) = emit(&decoder, report.rounds, limit, request, sink, &mut report);
         decoder.commit(backend, kept)?;
     }
+    backend.set_needs(LogitNeeds::Full);
     report.finish_reason = end.unwrap_or(FinishReason::Length);
     report.decode_time = first.elapsed();
     report.seconds = decoder.seconds;
