@@ -1,5 +1,6 @@
 # make demo   export the tiny trained models and compare the methods
 # make test   the whole test suite
+# make serve-checks  the server with real clients, a browser, HAProxy, systemd (tests/serve/README.md)
 # make build  the release binary, with the ONNX Runtime library beside it
 # make test-gpu  the CUDA kernels on a GPU; where there is none it names what was not run (plugins/cuda/Makefile)
 # make lint   formatting and clippy
@@ -10,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 FORKCAST_PYTHON ?= $(CURDIR)/.venv/bin/python
 export FORKCAST_PYTHON
 
-.PHONY: demo test test-gpu build lint clean library venv
+.PHONY: demo test serve-checks test-gpu build lint clean library venv node
 
 demo: build
 	$(TARGET)/release/forkcast demo
@@ -18,7 +19,7 @@ demo: build
 build: library
 	$(CARGO) build --locked --release --package forkcast --bin forkcast
 
-test: library venv
+test: library venv node
 	$(MAKE) --no-print-directory -C plugins/cuda host-test plugin-test parse-test
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		$(CARGO) nextest run --locked --release --workspace; \
@@ -29,6 +30,9 @@ test: library venv
 test-gpu:
 	$(MAKE) --no-print-directory -C plugins/cuda test-gpu test-gpu-sanitized
 
+serve-checks: build venv node
+	tests/serve/run.sh $(TARGET)/release/forkcast
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings
@@ -37,10 +41,14 @@ lint:
 library:
 	@scripts/fetch-onnxruntime.sh
 
+# JavaScript packages for the tests only.
+node:
+	@scripts/test-node.sh
+
 # Python for the tests only.
 venv:
 	@scripts/test-venv.sh
 
 clean:
 	$(CARGO) clean
-	rm -rf lib .venv
+	rm -rf lib .venv build/node build/deb

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 requirements=scripts/requirements-test.txt
 stamp=.venv/.requirements
 
-if cmp -s "$requirements" "$stamp" && .venv/bin/python -c 'import onnx, onnxruntime, openai, kubernetes_validate' 2>/dev/null; then
+if cmp -s "$requirements" "$stamp" && .venv/bin/python -c 'import onnx, onnxruntime, openai, kubernetes_validate' 2>/dev/null && [[ -x .venv/bin/hadolint ]]; then
     exit 0
 fi
 

@@ -6,6 +6,7 @@ mod engine;
 mod export;
 mod generate;
 mod inspect;
+mod man;
 mod names;
 mod output;
 mod parse;
@@ -65,6 +66,8 @@ enum Command {
     Demo(demo::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
+    /// Print a manual page.
+    Man(man::Args),
 }
 
 /// Runs the command that `args` spell.
@@ -103,6 +106,7 @@ fn dispatch(command: &Command, matches: &ArgMatches) -> Outcome {
         Command::Plan(args) => plan::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(args, &mut Cli::command()),
+        Command::Man(args) => man::run(args, &Cli::command()),
     }
 }
 
