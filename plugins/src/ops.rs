@@ -22,3 +22,10 @@ pub const TREE_DELTA_RULE: &str = "TreeDeltaRule";
 /// `(state [HV,DK,DV], k [N,HK,DK], u [N,HV,DV], G [N,HV], path i64 [P]) -> state' [HV,DK,DV]`:
 /// commit of the accepted path, `algorithms.md` 5.5. All float32.
 pub const DELTA_BRANCH_UPDATE: &str = "DeltaBranchUpdate";
+/// All of them.
+pub const ALL: [&str; 4] = [
+    TREE_ATTENTION,
+    TREE_CAUSAL_CONV,
+    TREE_DELTA_RULE,
+    DELTA_BRANCH_UPDATE,
+];

@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Host = 3,
     /// Failed while running.
     Running = 5,
+    /// A signal ended the work; what shells report for SIGINT.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
@@ -73,7 +75,7 @@ impl Failure {
         Self::new(Exit::Input, anyhow::Error::msg(reason.into()), hint)
     }
 
-    fn with(exit: Exit, error: impl Into<anyhow::Error>, hint: Option<String>) -> Self {
+    pub(crate) fn with(exit: Exit, error: impl Into<anyhow::Error>, hint: Option<String>) -> Self {
         Self {
             exit,
             error: error.into(),

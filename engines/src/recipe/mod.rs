@@ -4,7 +4,7 @@ mod plan;
 
 pub use plan::{Cost, ModelSize, RoundPlan, plan_round};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Recipes that come with forkcast, by name.
@@ -26,7 +26,7 @@ const RTX_SM: [u32; 5] = [80, 86, 89, 120, 121];
 const ENTERPRISE_SM: [u32; 6] = [80, 86, 89, 90, 100, 120];
 
 /// Library that builds and runs the engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Flavour {
     /// TensorRT-RTX: builds without a GPU, function bodies instead of plugins.
@@ -36,7 +36,7 @@ pub enum Flavour {
 }
 
 /// Type of the linear layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// bfloat16.
@@ -48,7 +48,7 @@ pub enum Precision {
 }
 
 /// What the GPU can do, for [`plan_round`].
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hardware {
     /// Memory in GiB.
@@ -62,7 +62,7 @@ pub struct Hardware {
 }
 
 /// One recipe.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// Name on the command line.
@@ -147,7 +147,7 @@ impl Recipe {
         Ok(recipe)
     }
 
-    fn validate(&self) -> Result<(), String> {
+    pub(crate) fn validate(&self) -> Result<(), String> {
         let known: &[u32] = match self.flavour {
             Flavour::TensorrtRtx => &RTX_SM,
             Flavour::Tensorrt => &ENTERPRISE_SM,

@@ -2,7 +2,7 @@
 
 use super::names::DtypeName;
 use super::parse::Layers;
-use super::{Outcome, output};
+use super::{Outcome, interrupt, output};
 use crate::exit::Exit;
 use clap::builder::BoolishValueParser;
 use forkcast_exporter::{ExportOptions, Progress};
@@ -69,6 +69,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         taps: args.taps.as_ref().map(|l| l.0.clone()),
         weights_from: args.weights_from.clone(),
     };
+    interrupt::at_once();
     let bar = output::spinner();
     let result = forkcast_exporter::export(&options, &mut |progress| match progress {
         Progress::Step(step) => bar.set_message(step),

@@ -4,7 +4,9 @@ use super::safetensors::{self, Tensor};
 use super::{Outcome, output};
 use crate::exit::{Exit, Failure};
 use clap::builder::BoolishValueParser;
+use forkcast_engines::engine::{self, Engine, WeightMode};
 use forkcast_engines::manifest::{self, FILE_NAME, Layer, Manifest};
+use forkcast_engines::recipe::Flavour;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use std::path::{Path, PathBuf};
 const AFTER_HELP: &str = "\
 Examples:
   forkcast inspect bundle
+  forkcast inspect engine
   forkcast inspect Qwen3.5-4B --json
   forkcast inspect probe.safetensors";
 
@@ -21,7 +24,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// A bundle, a checkpoint folder or a safetensors file.
+    /// A bundle, an engine directory, a checkpoint folder or a safetensors file.
     path: PathBuf,
     /// Print one JSON object.
     #[arg(long, env = "FORKCAST_JSON", value_parser = BoolishValueParser::new(), help_heading = "Output")]
@@ -36,6 +39,9 @@ enum Found {
         manifest: Box<Manifest>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         problems: Vec<String>,
+    },
+    Engine {
+        engine: Box<Engine>,
     },
     Target {
         model_type: String,
@@ -84,6 +90,10 @@ fn look(path: &Path) -> Result<Found, Failure> {
         };
         return Ok(Found::Bundle { manifest, problems });
     }
+    if path.join(engine::FILE_NAME).is_file() {
+        let engine = Box::new(engine::read(path)?);
+        return Ok(Found::Engine { engine });
+    }
     if path.join("config.json").is_file() {
         return checkpoint(path);
     }
@@ -93,7 +103,7 @@ fn look(path: &Path) -> Result<Found, Failure> {
     }
     let (reason, hint) = if path.is_dir() {
         (
-            "neither a bundle (manifest.json) nor a checkpoint (config.json)",
+            "neither a bundle (manifest.json), an engine (engine.json) nor a checkpoint (config.json)",
             "name a folder that holds one",
         )
     } else {
@@ -187,6 +197,10 @@ fn describe(path: &Path, found: &Found) -> String {
                 .iter()
                 .try_for_each(|p| writeln!(out, "  not usable: {p}"))
         }
+        Found::Engine { engine } => {
+            let _ = writeln!(out, "{name}: an engine directory");
+            describe_engine(engine, &mut out)
+        }
         Found::Drafter {
             model_type, weights, ..
         } => {
@@ -214,6 +228,50 @@ fn describe(path: &Path, found: &Found) -> String {
         }
     };
     out
+}
+
+fn describe_engine(e: &Engine, out: &mut String) -> std::fmt::Result {
+    let (r, l) = (&e.requires, &e.limits);
+    let library = match r.flavour {
+        Flavour::TensorrtRtx => "TensorRT-RTX",
+        Flavour::Tensorrt => "TensorRT",
+    };
+    writeln!(
+        out,
+        "  GPU      {} (SM {}.{})",
+        e.recipe.gpu,
+        r.sm / 10,
+        r.sm % 10
+    )?;
+    writeln!(
+        out,
+        "  needs    {library} {}, driver with CUDA {}.{} or later{}",
+        r.tensorrt,
+        r.driver_cuda / 1000,
+        r.driver_cuda % 1000 / 10,
+        r.plugin_abi
+            .map_or(String::new(), |abi| format!(", plugin ABI {abi}")),
+    )?;
+    let weights = match e.weights {
+        WeightMode::Inputs => "bound at load",
+        WeightMode::Embedded => "inside the plans",
+    };
+    writeln!(out, "  weights  {weights}; bundle {}", e.bundle.path.display())?;
+    writeln!(
+        out,
+        "  limits   context {} (buckets {:?}), {} rows (buckets {:?}), paths of {} rows, prefill of {} rows",
+        l.context, e.contexts, l.rows, e.recipe.rows, l.depth, l.prefill_rows
+    )?;
+    e.plans.iter().try_for_each(|(stage, plan)| {
+        writeln!(
+            out,
+            "  plan     {stage}: {} ({}), {} profiles, {} weights",
+            plan.plan,
+            output::size(plan.bytes),
+            plan.profiles.len(),
+            plan.weights.len()
+        )
+    })
 }
 
 fn describe_bundle(m: &Manifest, out: &mut String) {

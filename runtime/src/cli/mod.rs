@@ -1,11 +1,14 @@
 //! The command line: one file per command. Data goes to stdout, everything for people to stderr.
 
+mod build;
 mod completions;
 mod demo;
+mod doctor;
 mod engine;
 mod export;
 mod generate;
 mod inspect;
+mod interrupt;
 mod man;
 mod names;
 mod output;
@@ -14,6 +17,7 @@ mod plan;
 mod probe;
 mod safetensors;
 mod serve;
+mod verify;
 
 use crate::exit::{Exit, Failure};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -30,6 +34,7 @@ Exit codes:
   2  wrong usage or unusable input
   3  does not fit this host, or a needed library or GPU is missing
   5  failed while running
+  130  interrupted while writing a folder; nothing of it is left
 
 Every flag has an environment twin FORKCAST_<FLAG>; the flag wins.
 
@@ -52,14 +57,20 @@ struct Cli {
 enum Command {
     /// Turn a checkpoint (and a drafter's) into a bundle of ONNX graphs.
     Export(export::Args),
+    /// Compile a bundle into an engine directory for a GPU; needs no GPU.
+    Build(build::Args),
     /// Answer a prompt.
     Generate(generate::Args),
     /// Write logits, hidden states and tapped layers of given tokens to a safetensors file.
     Probe(probe::Args),
-    /// Say what a bundle, a checkpoint or a safetensors file holds.
+    /// Say what a bundle, an engine, a checkpoint or a safetensors file holds.
     Inspect(inspect::Args),
     /// Serve a model over HTTP, OpenAI-compatible, one stream at a time.
     Serve(Box<forkcast::serve::ServeArgs>),
+    /// Check that an engine directory (or a bundle) is whole and fits this host or a named GPU.
+    Verify(verify::Args),
+    /// Say what this host has, and which engine directories run on it.
+    Doctor(doctor::Args),
     /// Predict what a round costs on a GPU, from a recipe and a bundle.
     Plan(plan::Args),
     /// Export the trained tiny models and compare the methods on one prompt per domain.
@@ -99,10 +110,13 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn dispatch(command: &Command, matches: &ArgMatches) -> Outcome {
     match command {
         Command::Export(args) => export::run(args),
+        Command::Build(args) => build::run(args),
         Command::Generate(args) => generate::run(args, matches),
         Command::Probe(args) => probe::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(args, &mut Cli::command()),

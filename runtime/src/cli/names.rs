@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use forkcast::decode::Method;
+use forkcast_engines::engine::WeightMode;
 use forkcast_engines::manifest::Dtype;
 
 /// `--dtype`.
@@ -56,4 +57,22 @@ pub(super) enum Switch {
     On,
     /// No
     Off,
+}
+
+/// `build --weights`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum WeightsName {
+    /// Bound when the engine is loaded: any bundle of the same shape runs on it
+    Inputs,
+    /// Inside the plans: for small models
+    Embedded,
+}
+
+impl From<WeightsName> for WeightMode {
+    fn from(name: WeightsName) -> Self {
+        match name {
+            WeightsName::Inputs => Self::Inputs,
+            WeightsName::Embedded => Self::Embedded,
+        }
+    }
 }

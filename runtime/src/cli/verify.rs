@@ -1,0 +1,192 @@
+//! `forkcast verify`: is an engine directory (or a bundle) whole, and does it fit?
+
+use super::{Outcome, engine, output};
+use crate::exit::{Exit, Failure};
+use clap::builder::BoolishValueParser;
+use comfy_table::{Table, presets};
+use forkcast_engines::bundle::Bundle;
+use forkcast_engines::engine::{self as directory, Against, Check, EngineError, Outcome as Said};
+use forkcast_engines::host::{self, Role};
+use forkcast_engines::recipe::{Flavour, Recipe};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+Neither a GPU nor TensorRT is needed. Exit code 0: everything is as built and fits; 1: a file is not what was built;
+3: whole, but not for this host (or the GPU that was named); 2: there is nothing to check.
+
+Examples:
+  forkcast verify engine
+  forkcast verify engine --gpu l40s --json
+  forkcast verify bundle";
+
+/// Flags of `forkcast verify`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// An engine directory, or a bundle.
+    model: PathBuf,
+    /// Check against the GPU of this recipe instead of this host.
+    #[arg(long, value_name = "NAME", env = "FORKCAST_GPU", help_heading = "Against")]
+    gpu: Option<String>,
+    /// Bundle that the engine will run, instead of the one that it names.
+    #[arg(long, value_name = "DIR", env = "FORKCAST_BUNDLE", help_heading = "Against")]
+    bundle: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long, env = "FORKCAST_JSON", value_parser = BoolishValueParser::new(), help_heading = "Output")]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    model: &'a Path,
+    against: String,
+    ok: bool,
+    checks: &'a [Check],
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    if !args.model.join(directory::FILE_NAME).is_file() {
+        return bundle(args);
+    }
+    let engine = directory::read(&args.model)?;
+    let recipe = args.gpu.as_deref().map(Recipe::load).transpose()?;
+    let (against, checks) = match &recipe {
+        Some(recipe) => {
+            let checks = directory::verify(
+                &args.model,
+                &engine,
+                args.bundle.as_deref(),
+                &Against::Recipe(recipe),
+            );
+            (recipe.gpu.clone(), checks)
+        }
+        None => ("this host".to_owned(), on_host(args, &engine)),
+    };
+    let worst = checks.iter().map(|c| c.outcome).max().unwrap_or(Said::Ok);
+    if args.json {
+        output::json(&Report {
+            model: &args.model,
+            against,
+            ok: worst <= Said::Skipped,
+            checks: &checks,
+        })?;
+    } else {
+        output::data(&format!(
+            "{} against {against}\n{}\n",
+            args.model.display(),
+            table(&checks)
+        ))?;
+        for check in checks.iter().filter(|c| c.outcome > Said::Skipped) {
+            let hint = check
+                .hint
+                .as_deref()
+                .map_or(String::new(), |h| format!("\nhint: {h}"));
+            output::say(&format!(
+                "error: {}: expected {}, found {}{hint}\n",
+                check.what, check.expected, check.found
+            ));
+        }
+    }
+    Ok(match worst {
+        Said::Ok | Said::Skipped => Exit::Done,
+        Said::Misfit => Exit::Host,
+        Said::Corrupt => Exit::No,
+    })
+}
+
+fn on_host(args: &Args, engine: &directory::Engine) -> Vec<Check> {
+    let role = match engine.requires.flavour {
+        Flavour::TensorrtRtx => Role::TensorrtRtx,
+        Flavour::Tensorrt => Role::Tensorrt,
+    };
+    let (driver, library) = (host::driver(), host::find(role));
+    let plugins = engine.requires.plugin_abi.and_then(|_| host::find(Role::Plugins));
+    let against = Against::Host {
+        driver: &driver,
+        library: library.as_ref(),
+        plugins: plugins.as_ref(),
+    };
+    directory::verify(&args.model, engine, args.bundle.as_deref(), &against)
+}
+
+/// A bundle is whole when it opens.
+fn bundle(args: &Args) -> Outcome {
+    if args.gpu.is_some() || args.bundle.is_some() {
+        return Err(Failure::input(
+            format!(
+                "{}: --gpu and --bundle are for engine directories",
+                args.model.display()
+            ),
+            "build one: forkcast build BUNDLE --recipe NAME --out DIR",
+        ));
+    }
+    engine::manifest(&args.model)?;
+    let problem = Bundle::open(&args.model).err();
+    let check = Check {
+        what: "files of the bundle".to_owned(),
+        outcome: if problem.is_none() {
+            Said::Ok
+        } else {
+            Said::Corrupt
+        },
+        expected: "as exported".to_owned(),
+        found: problem
+            .as_ref()
+            .map_or_else(|| "as exported".to_owned(), ToString::to_string),
+        hint: problem.as_ref().and_then(|p| p.hint()),
+    };
+    if args.json {
+        output::json(&Report {
+            model: &args.model,
+            against: "its manifest".to_owned(),
+            ok: problem.is_none(),
+            checks: std::slice::from_ref(&check),
+        })?;
+    } else {
+        output::data(&format!(
+            "{}\n{}\n",
+            args.model.display(),
+            table(std::slice::from_ref(&check))
+        ))?;
+        if let Some(problem) = problem {
+            output::say(&format!(
+                "error: {problem}\nhint: {}\n",
+                check.hint.unwrap_or_default()
+            ));
+            return Ok(Exit::No);
+        }
+    }
+    Ok(if check.outcome == Said::Ok {
+        Exit::Done
+    } else {
+        Exit::No
+    })
+}
+
+fn table(checks: &[Check]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["check", "outcome", "found"]);
+    for check in checks {
+        let outcome = match check.outcome {
+            Said::Ok => "ok",
+            Said::Skipped => "not asked",
+            Said::Misfit => "does not fit",
+            Said::Corrupt => "corrupt",
+        };
+        let found: String = check.found.chars().take(60).collect();
+        table.add_row([check.what.as_str(), outcome, &found]);
+    }
+    table.to_string()
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let hint = match &error {
+            EngineError::Schema { .. } => None,
+            _ => Some("build the engine again: forkcast build BUNDLE --recipe NAME --out DIR".to_owned()),
+        };
+        Self::with(Exit::Input, error, hint)
+    }
+}
