@@ -2,6 +2,8 @@
 # make test   the whole test suite
 # make serve-checks  the server with real clients, a browser, HAProxy, systemd (tests/serve/README.md)
 # make build  the release binary, with the ONNX Runtime library beside it
+# make tensorrt  the release binary with TensorRT-RTX: `forkcast build`, and engines on a GPU
+# make test-tensorrt  engines built with the real TensorRT-RTX library, which needs no GPU
 # make test-gpu  the CUDA kernels on a GPU; where there is none it names what was not run (plugins/cuda/Makefile)
 # make lint   formatting and clippy
 # make clean  forget everything that was built or fetched
@@ -11,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 FORKCAST_PYTHON ?= $(CURDIR)/.venv/bin/python
 export FORKCAST_PYTHON
 
-.PHONY: demo test serve-checks test-gpu build lint clean library venv node
+.PHONY: demo test serve-checks tensorrt test-tensorrt test-gpu build lint clean library venv node
 
 demo: build
 	$(TARGET)/release/forkcast demo
@@ -26,6 +28,18 @@ test: library venv node
 	else \
 		$(CARGO) test --locked --release --workspace; \
 	fi
+
+tensorrt: library
+	@scripts/need-libclang.sh
+	@scripts/fetch-tensorrt.sh
+	$(CARGO) build --locked --release --package forkcast --bin forkcast --features tensorrt
+
+# Leaves the binary with the feature in place; the TensorRT 11 flavour is compiled, and nothing more.
+test-tensorrt: library
+	@scripts/need-libclang.sh
+	@scripts/fetch-tensorrt.sh
+	$(CARGO) test --locked --release --package forkcast --features tensorrt --test tensorrt -- --nocapture --test-threads 2
+	$(CARGO) check --locked --release --package forkcast --features tensorrt-enterprise
 
 test-gpu:
 	$(MAKE) --no-print-directory -C plugins/cuda test-gpu test-gpu-sanitized

@@ -131,7 +131,7 @@ fn plan_file(path: &Path, name: &str, bytes: u64, sha256: &str) -> Check {
 }
 
 /// SHA-256 of a file, hexadecimal.
-pub(crate) fn hash_file(path: &Path) -> std::io::Result<String> {
+fn hash_file(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
@@ -176,25 +176,14 @@ pub(crate) fn same_bundle(engine: &Engine, bundle: &Bundle) -> Result<(), String
     }
     for (stage, plan) in &engine.plans {
         for weight in &plan.weights {
-            let twin = super::weight_of(bundle, stage, &weight.name)
-                .ok_or_else(|| format!("{stage}: no weight {:?}", weight.name))?;
-            if twin.dtype != weight.data.dtype || twin.shape != weight.data.shape {
-                return Err(format!(
-                    "{stage}: weight {:?} is {} {:?}, the engine takes {} {:?}",
-                    weight.name,
-                    twin.dtype.name(),
-                    twin.shape,
-                    weight.data.dtype.name(),
-                    weight.data.shape
-                ));
-            }
+            super::pieces(bundle, stage, weight, &plan.weights)?;
         }
     }
     Ok(())
 }
 
 /// The first field in which two models differ.
-pub(crate) fn difference(expected: &Model, found: &Model) -> Option<String> {
+fn difference(expected: &Model, found: &Model) -> Option<String> {
     let pairs = [
         (
             "dtype",

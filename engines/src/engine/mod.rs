@@ -4,10 +4,12 @@
 //! `engine.json` is written last; nothing in it is a time or a path of the building machine that the user did not pass.
 
 mod check;
+mod pieces;
 mod read;
 
 pub use check::{Against, Check, Outcome, bundle_path, verify};
-pub(crate) use check::{hash_file, manifest_hash, same_bundle};
+pub(crate) use check::{manifest_hash, same_bundle};
+pub(crate) use pieces::pieces;
 pub use read::{EngineError, read, write};
 
 use crate::bundle::Bundle;
