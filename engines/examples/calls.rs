@@ -56,6 +56,7 @@ fn main() {
         threads: rest.first().and_then(|t| t.parse().ok()),
         max_context: None,
         library: Some(library.into()),
+        drafter: None,
     };
     let mut engine = OrtBackend::open(bundle.as_ref(), &options).unwrap_or_else(|e| panic!("{e}"));
     let shape = engine.shape();

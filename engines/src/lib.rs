@@ -13,6 +13,7 @@ pub mod engine;
 pub mod gpu;
 pub mod host;
 pub mod manifest;
+pub mod model;
 pub mod ort;
 pub mod recipe;
 pub mod staging;

@@ -65,6 +65,7 @@ fn open(bundle: &Path) -> Fallible<OrtBackend> {
         threads: Some(1),
         max_context: None,
         library: Some(library),
+        drafter: None,
     };
     Ok(OrtBackend::open(bundle, &options)?)
 }

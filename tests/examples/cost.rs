@@ -54,6 +54,7 @@ fn main() {
         threads: None,
         max_context: None,
         library: Some(paths::onnxruntime()),
+        drafter: None,
     };
     let mut engine = OrtBackend::open(path.as_ref(), &options).expect("opens");
     let shape = engine.shape();

@@ -60,6 +60,7 @@ impl Bundle {
             threads: Some(2),
             max_context: None,
             library: Some(paths::onnxruntime()),
+            drafter: None,
         };
         OrtBackend::open(&self.path(), &options).unwrap_or_else(|e| panic!("{e}"))
     }

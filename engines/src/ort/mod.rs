@@ -23,7 +23,7 @@ pub use scope::LibraryScope;
 
 use crate::backend::{Backend, BackendError, Candidates, Counters, RowBatch, Shape, Snapshot};
 use crate::bundle::{Bundle, OpenError};
-use crate::manifest::{Dtype, Layer};
+use crate::manifest::{self, Dtype, Layer, Manifest};
 use drafter::Drafter;
 use graph::{Graph, Loader};
 use head::Head;
@@ -52,6 +52,8 @@ pub struct OpenOptions {
     pub max_context: Option<usize>,
     /// The ONNX Runtime library; searched for by default (see [`find_library`]).
     pub library: Option<PathBuf>,
+    /// Bundle whose drafter is used instead of the bundle's own, of the same shape.
+    pub drafter: Option<PathBuf>,
 }
 
 /// ONNX Runtime on the CPU with the state of one stream.
@@ -99,9 +101,20 @@ impl OrtBackend {
             weights: Weights::new(&bundle)?,
             threads,
         };
-        let drafter = match &bundle.manifest.drafter {
-            Some(d) => Some(Drafter::open(&loader, d, element, shape.max_context)?),
-            None => None,
+        let other = options.drafter.as_deref().map(Bundle::open).transpose()?;
+        let drafter = match (&bundle.manifest.drafter, &other) {
+            (Some(d), None) => Some(Drafter::open(&loader, d, element, shape.max_context)?),
+            (_, Some(other)) => {
+                let d = replaces(&bundle.manifest, other)?;
+                let loader = Loader {
+                    library,
+                    bundle: other,
+                    weights: Weights::new(other)?,
+                    threads,
+                };
+                Some(Drafter::open(&loader, d, element, shape.max_context)?)
+            }
+            (None, None) => None,
         };
         Ok(Self {
             target: Target::open(&loader, element, shape.max_context)?,
@@ -165,6 +178,38 @@ impl OrtBackend {
             }
         }
         Ok(())
+    }
+}
+
+/// The drafter of `other`, which must be of the shape of the drafter of `own`.
+fn replaces<'a>(own: &Manifest, other: &'a Bundle) -> Result<&'a manifest::Drafter, OpenError> {
+    let refuse = |reason: String| {
+        Err(OpenError::Option(format!(
+            "--drafter {}: {reason}",
+            other.dir.display()
+        )))
+    };
+    let found = &other.manifest;
+    let Some(drafter) = &found.drafter else {
+        return refuse("this bundle has no drafter".to_owned());
+    };
+    let pairs = [
+        (
+            "drafter",
+            format!("{:?}", own.drafter),
+            format!("{:?}", found.drafter),
+        ),
+        ("taps", format!("{:?}", own.taps), format!("{:?}", found.taps)),
+        ("dtype", format!("{:?}", own.dtype), format!("{:?}", found.dtype)),
+        (
+            "hidden and vocabulary size",
+            format!("{:?}", (own.target.hidden, own.target.vocab)),
+            format!("{:?}", (found.target.hidden, found.target.vocab)),
+        ),
+    ];
+    match pairs.into_iter().find(|(_, a, b)| a != b) {
+        Some((field, expected, found)) => refuse(format!("{field} is {found}, this model takes {expected}")),
+        None => Ok(drafter),
     }
 }
 

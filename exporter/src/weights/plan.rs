@@ -184,7 +184,8 @@ impl<'a> Store<'a> {
     }
 
     /// Places `[rows, cols]` matrices one after another, provided that all of them are written anyway.
-    /// `None`: at least one can be referenced in place, so they stay apart.
+    /// `None`: at least one can be referenced in place, so they stay apart; or the bundle is for a GPU, where every
+    /// checkpoint of one shape must give the same graphs whatever type it is stored in, so that one engine runs all.
     pub(crate) fn stack(
         &mut self,
         parts: &[(String, usize)],
@@ -195,6 +196,9 @@ impl<'a> Store<'a> {
             .iter()
             .map(|(name, rows)| self.find(name, &[*rows, cols]))
             .collect::<Result<Vec<_>, _>>()?;
+        if dtype != Dtype::F32 {
+            return Ok(None);
+        }
         if !self.copy && sources.iter().any(|(_, stored)| *stored == dtype) {
             return Ok(None);
         }

@@ -1,12 +1,15 @@
 //! Opening a model for a command.
 
+use super::output;
 use super::parse::positive;
 use crate::exit::{Exit, Failure};
 use forkcast::decode::DecodeError;
-use forkcast_engines::bundle::OpenError;
+use forkcast_engines::backend::Backend;
+use forkcast_engines::bundle::{Bundle, OpenError};
+use forkcast_engines::gpu::Progress;
 use forkcast_engines::manifest::{FILE_NAME, Manifest, read};
-use forkcast_engines::ort::{OpenOptions, OrtBackend};
-use std::path::Path;
+use forkcast_engines::model::{self, ModelError, ModelOptions, Place};
+use std::path::{Path, PathBuf};
 
 /// Flags about the engine.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
@@ -15,39 +18,77 @@ pub(super) struct EngineArgs {
     /// Upper bound of prompt plus answer in tokens; the model's own without.
     #[arg(long, value_name = "N", env = "FORKCAST_MAX_CONTEXT", value_parser = positive)]
     pub(super) max_context: Option<usize>,
-    /// Threads; all cores without.
+    /// Threads on the CPU; all cores without.
     #[arg(long, value_name = "N", env = "FORKCAST_THREADS", value_parser = positive)]
     pub(super) threads: Option<usize>,
 }
 
-/// Reads the manifest of a model, so that requests can be refused before anything is loaded.
-pub(super) fn manifest(model: &Path) -> Result<Manifest, Failure> {
-    if !model.join(FILE_NAME).is_file() {
+/// Flags about the model's parts.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Engine")]
+pub(super) struct ModelArgs {
+    #[command(flatten)]
+    pub(super) engine: EngineArgs,
+    /// Bundle with the weights for an engine directory; the one that it names without.
+    #[arg(long, value_name = "DIR", env = "FORKCAST_BUNDLE")]
+    pub(super) bundle: Option<PathBuf>,
+    /// Bundle whose drafter is used instead, of the same shape.
+    #[arg(long, value_name = "DIR", env = "FORKCAST_DRAFTER")]
+    pub(super) drafter: Option<PathBuf>,
+}
+
+/// Finds the parts of a model.
+pub(super) fn locate(model: &Path, args: &ModelArgs) -> Result<Place, Failure> {
+    let place = model::locate(model, args.bundle.as_deref()).map_err(failure)?;
+    if place.engine.is_some() && args.engine.threads.is_some() {
+        output::note("--threads does not act on an engine directory");
+    }
+    Ok(place)
+}
+
+/// Reads the manifest of a bundle, so that requests can be refused before anything is loaded.
+pub(super) fn manifest(bundle: &Path) -> Result<Manifest, Failure> {
+    if !bundle.join(FILE_NAME).is_file() {
         // The engine says what the place is instead.
-        return Err(match forkcast_engines::bundle::Bundle::open(model) {
-            Err(error) => failure(error),
+        return Err(match Bundle::open(bundle) {
+            Err(error) => failure(error.into()),
             Ok(_) => Failure::input(
-                format!("{}: changed while it was read", model.display()),
+                format!("{}: changed while it was read", bundle.display()),
                 "try again",
             ),
         });
     }
-    Ok(read(model)?)
+    Ok(read(bundle)?)
 }
 
 /// Opens the engine of a model.
-pub(super) fn open(model: &Path, args: EngineArgs) -> Result<OrtBackend, Failure> {
-    let options = OpenOptions {
-        threads: args.threads,
-        max_context: args.max_context,
-        library: None,
+pub(super) fn open(place: &Place, args: &ModelArgs) -> Result<Box<dyn Backend>, Failure> {
+    let options = ModelOptions {
+        threads: args.engine.threads,
+        max_context: args.engine.max_context,
+        drafter: args.drafter.clone(),
     };
-    OrtBackend::open(model, &options).map_err(failure)
+    let bar = output::spinner();
+    let opened = model::open(place, &options, &mut |progress| match progress {
+        Progress::Plan { stage, number, of } => bar.set_message(format!("plan {stage} ({number} of {of})")),
+        Progress::Weights { done, total } => bar.set_message(format!(
+            "weights: {} of {}",
+            output::size(*done),
+            output::size(*total)
+        )),
+    });
+    bar.finish_and_clear();
+    opened.map_err(failure)
 }
 
 /// Most tokens of prompt and answer.
-pub(super) fn context(manifest: &Manifest, args: EngineArgs) -> usize {
-    args.max_context.unwrap_or(usize::MAX).min(manifest.max_context)
+pub(super) fn context(place: &Place, manifest: &Manifest, args: &ModelArgs) -> usize {
+    let engine = place.engine.as_ref().map_or(usize::MAX, |e| e.limits.context);
+    args.engine
+        .max_context
+        .unwrap_or(usize::MAX)
+        .min(manifest.max_context)
+        .min(engine)
 }
 
 /// Refuses prompts that no engine of this model could answer, before one is loaded.
@@ -72,13 +113,14 @@ pub(super) fn check_prompt(prompt: &[u32], manifest: &Manifest, context: usize) 
     }
 }
 
-fn failure(error: OpenError) -> Failure {
+fn failure(error: ModelError) -> Failure {
     let exit = Exit::of(error.exit_code());
-    match error.hint() {
-        Some(hint) => Failure::new(exit, error, hint),
-        None => match error {
-            OpenError::Manifest(error) => error.into(),
-            error => Failure::new(exit, error, "export the bundle again, or see `forkcast inspect`"),
-        },
+    match (error.hint(), error) {
+        (Some(hint), error) => Failure::new(exit, error, hint),
+        (None, ModelError::Bundle(OpenError::Manifest(error))) => error.into(),
+        (None, ModelError::Bundle(error)) => {
+            Failure::new(exit, error, "export the bundle again, or see `forkcast inspect`")
+        }
+        (None, error) => Failure::with(exit, error, None),
     }
 }

@@ -1,6 +1,6 @@
 //! `forkcast probe`.
 
-use super::engine::{EngineArgs, check_prompt, manifest, open};
+use super::engine::{ModelArgs, check_prompt, locate, manifest, open};
 use super::parse::{Ids, Parents};
 use super::safetensors::{Values, check_place, write};
 use super::{Outcome, output};
@@ -21,7 +21,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// Folder of the bundle.
+    /// A bundle or an engine directory.
     model: PathBuf,
     /// Prompt.
     #[arg(
@@ -72,7 +72,9 @@ struct Found {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let manifest = manifest(&args.model)?;
+    let flags = ModelArgs::default();
+    let place = locate(&args.model, &flags)?;
+    let manifest = manifest(&place.bundle)?;
     let tree = match (&args.rows, &args.parents) {
         (Some(rows), Some(parents)) => Some(Tree::new(&rows.0, &parents.0, manifest.target.vocab)?),
         _ => None,
@@ -88,8 +90,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         ));
     }
     check_place(&args.out)?;
-    let mut engine = open(&args.model, EngineArgs::default())?;
-    let found = probe(&mut engine, &args.ids.0, tree.as_ref())?;
+    let mut engine = open(&place, &flags)?;
+    let found = probe(engine.as_mut(), &args.ids.0, tree.as_ref())?;
     save(args, &manifest, &found)?;
     output::say(&format!("{}: {} rows\n", args.out.display(), found.rows));
     Ok(Exit::Done)

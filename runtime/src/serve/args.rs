@@ -18,7 +18,7 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ServeArgs {
-    /// The bundle to serve.
+    /// The bundle or engine directory to serve.
     #[arg(value_name = "MODEL", env = "FORKCAST_MODEL")]
     pub model: PathBuf,
 
@@ -134,6 +134,12 @@ pub struct ServeArgs {
     /// Threads; all cores without.
     #[arg(long, value_name = "N", env = "FORKCAST_THREADS", value_parser = positive, help_heading = "Engine")]
     pub threads: Option<usize>,
+    /// Bundle with the weights for an engine directory; the one that it names without.
+    #[arg(long, value_name = "DIR", env = "FORKCAST_BUNDLE", help_heading = "Engine")]
+    pub bundle: Option<PathBuf>,
+    /// Bundle whose drafter is used instead, of the same shape.
+    #[arg(long, value_name = "DIR", env = "FORKCAST_DRAFTER", help_heading = "Engine")]
+    pub drafter: Option<PathBuf>,
     /// Most bytes of states kept at turn boundaries; 0 starts every request from nothing.
     #[arg(long, value_name = "BYTES", env = "FORKCAST_CACHE_BYTES", default_value_t = 1 << 30)]
     #[arg(help_heading = "Engine")]

@@ -5,6 +5,7 @@ use crate::text::TextError;
 use forkcast_engines::backend::BackendError;
 use forkcast_engines::bundle::OpenError;
 use forkcast_engines::manifest::ManifestError;
+use forkcast_engines::model::ModelError;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -54,7 +55,7 @@ pub enum ServeError {
     },
     /// The engine cannot be opened: it does not fit this host, or a library is missing.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] ModelError),
     /// The engine failed while it was warmed up.
     #[error("warm-up: {0}")]
     WarmUp(DecodeError),
@@ -81,6 +82,12 @@ pub enum ServeError {
     /// The metrics could not be set up.
     #[error("metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
+}
+
+impl From<OpenError> for ServeError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error.into())
+    }
 }
 
 impl ServeError {

@@ -10,8 +10,9 @@ use super::{ServeError, log};
 use crate::text::TextModel;
 use axum::http::StatusCode;
 use forkcast_engines::bundle::OpenError;
+use forkcast_engines::gpu::Progress;
 use forkcast_engines::manifest;
-use forkcast_engines::ort::{OpenOptions, OrtBackend};
+use forkcast_engines::model::{self, ModelOptions};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ async fn listen(host: &str, port: u16) -> Result<TcpListener, ServeError> {
 
 /// Reads everything about the model but its engine.
 fn open_model(args: &ServeArgs) -> Result<Model, ServeError> {
-    let dir = &args.model;
+    let place = model::locate(&args.model, args.bundle.as_deref())?;
+    let dir = &place.bundle;
     if !dir.join(manifest::FILE_NAME).is_file()
         && let Err(error @ OpenError::NotABundle { .. }) = forkcast_engines::bundle::Bundle::open(dir)
     {
@@ -84,7 +86,7 @@ fn open_model(args: &ServeArgs) -> Result<Model, ServeError> {
         .map(|name| dir.join(name));
     let defaults = read_defaults(config.as_deref())?;
     let folder = || {
-        let whole = std::path::absolute(dir).ok();
+        let whole = std::path::absolute(&args.model).ok();
         let name = whole.as_deref().and_then(|d| d.file_name()?.to_str());
         name.unwrap_or("forkcast").to_owned()
     };
@@ -128,12 +130,17 @@ fn settings(args: &ServeArgs) -> Result<Settings, ServeError> {
 
 fn loader(args: ServeArgs) -> Loader {
     Box::new(move || {
-        let options = OpenOptions {
+        let place = model::locate(&args.model, args.bundle.as_deref())?;
+        let options = ModelOptions {
             threads: args.threads,
             max_context: args.max_context,
-            library: None,
+            drafter: args.drafter,
         };
-        Ok(Box::new(OrtBackend::open(&args.model, &options)?))
+        Ok(model::open(&place, &options, &mut |progress| {
+            if let Progress::Plan { stage, number, of } = progress {
+                tracing::info!(target: "forkcast::serve", stage, number, of, "loading plans");
+            }
+        })?)
     })
 }
 

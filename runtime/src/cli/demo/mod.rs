@@ -3,14 +3,14 @@
 mod bundles;
 mod table;
 
-use super::engine::{EngineArgs, manifest, open};
+use super::engine::{EngineArgs, ModelArgs, locate, manifest, open};
 use super::generate::Output;
 use super::{Outcome, output, parse};
 use crate::exit::{Exit, Failure};
 use forkcast::decode::{DEFAULT_BUDGET, Method, Report, Request, decode};
 use forkcast::sample::Sampling;
 use forkcast::text::{Conversation, RenderOptions, TextModel};
-use forkcast_engines::ort::OrtBackend;
+use forkcast_engines::backend::Backend;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -107,7 +107,11 @@ fn answer_all(
 ) -> Result<(), Failure> {
     let manifest = manifest(bundle)?;
     let text = TextModel::of_bundle(bundle, &manifest)?;
-    let mut engine = open(bundle, args.engine)?;
+    let flags = ModelArgs {
+        engine: args.engine,
+        ..ModelArgs::default()
+    };
+    let mut engine = open(&locate(bundle, &flags)?, &flags)?;
     let bar = output::spinner();
     for method in methods {
         output::say(&format!("answering {} prompts with {method}\n", prompts.len()));
@@ -127,7 +131,7 @@ fn answer_all(
             thinking: Some(true),
         };
         answer(
-            &mut engine,
+            engine.as_mut(),
             &text,
             &request,
             &text.encode_chat(&prompts[0].1, options)?,
@@ -136,7 +140,7 @@ fn answer_all(
         for (domain, chat) in prompts {
             bar.set_message(format!("{method}: {domain}"));
             let prompt = text.encode_chat(chat, options)?;
-            let (report, text) = answer(&mut engine, &text, &request, &prompt)?;
+            let (report, text) = answer(engine.as_mut(), &text, &request, &prompt)?;
             answers.push(Answer { domain, report, text });
         }
     }
@@ -145,7 +149,7 @@ fn answer_all(
 }
 
 fn answer(
-    engine: &mut OrtBackend,
+    engine: &mut dyn Backend,
     text: &TextModel,
     request: &Request,
     prompt: &[u32],

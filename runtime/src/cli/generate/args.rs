@@ -1,6 +1,6 @@
 //! Flags of `forkcast generate`.
 
-use super::super::engine::EngineArgs;
+use super::super::engine::ModelArgs;
 use super::super::names::{MethodName, Switch};
 use super::super::parse::{self, Ids};
 use clap::builder::BoolishValueParser;
@@ -20,7 +20,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(in super::super) struct Args {
-    /// Folder of the bundle.
+    /// A bundle or an engine directory.
     pub(in super::super) model: PathBuf,
     /// Text to continue, as it is.
     #[arg(
@@ -97,7 +97,7 @@ pub(in super::super) struct Args {
     pub(super) seed: u64,
 
     #[command(flatten)]
-    pub(super) engine: EngineArgs,
+    pub(super) engine: ModelArgs,
 
     /// Print one JSON object instead of the text.
     #[arg(long, env = "FORKCAST_JSON", value_parser = BoolishValueParser::new(), help_heading = "Output")]

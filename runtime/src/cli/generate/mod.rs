@@ -9,7 +9,7 @@ pub(super) use args::Args;
 pub(super) use report::summary;
 pub(super) use sink::Output;
 
-use super::engine::{check_prompt, context, manifest, open};
+use super::engine::{check_prompt, context, locate, manifest, open};
 use super::{Outcome, output};
 use crate::exit::{Exit, Failure};
 use clap::ArgMatches;
@@ -20,10 +20,11 @@ use forkcast_engines::manifest::Manifest;
 
 pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
     let source = prompt::choose(args, matches)?;
-    let manifest = manifest(&args.model)?;
-    let text = TextModel::of_bundle(&args.model, &manifest)?;
+    let place = locate(&args.model, &args.engine)?;
+    let manifest = manifest(&place.bundle)?;
+    let text = TextModel::of_bundle(&place.bundle, &manifest)?;
     let prompt = prompt::tokens(args, &source, &text)?;
-    let context = context(&manifest, args.engine);
+    let context = context(&place, &manifest, &args.engine);
     check_prompt(&prompt, &manifest, context)?;
     let asked = plan(args, &manifest);
     let shape = shape(&manifest, context);
@@ -44,7 +45,7 @@ pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
         &manifest.stop_ids,
         !args.json,
     )?;
-    let mut engine = open(&args.model, args.engine)?;
+    let mut engine = open(&place, &args.engine)?;
     let request = Request {
         method: asked.method,
         budget: asked.budget,
@@ -55,7 +56,7 @@ pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
         stop_ids: manifest.stop_ids.clone(),
         logprobs: None,
     };
-    let report = decode(&mut engine, &prompt, &request, &mut sink)?;
+    let report = decode(engine.as_mut(), &prompt, &request, &mut sink)?;
     let text = sink.finish();
     if let Some(error) = sink.error() {
         return Err(error.into());
