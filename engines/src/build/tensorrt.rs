@@ -28,6 +28,9 @@ const NAME: &str = "TensorRT";
 #[derive(Debug)]
 pub struct TensorRt {
     version: String,
+    // In the registry for as long as graphs are parsed.
+    #[cfg(feature = "tensorrt-enterprise")]
+    _plugins: host::Plugins,
 }
 
 fn missing(reason: impl Into<String>) -> BuildError {
@@ -72,8 +75,22 @@ impl TensorRt {
         trtx::dynamically_load_tensorrt(Some(found.path.as_os_str())).map_err(|e| missing(e.to_string()))?;
         trtx::dynamically_load_tensorrt_onnxparser(Some(parser.as_os_str()))
             .map_err(|e| missing(format!("{}: {e}", parser.display())))?;
-        Ok(Self { version })
+        Ok(Self {
+            version,
+            #[cfg(feature = "tensorrt-enterprise")]
+            _plugins: plugins()?,
+        })
     }
+}
+
+/// The plugin library, in TensorRT's registry.
+#[cfg(feature = "tensorrt-enterprise")]
+fn plugins() -> Result<host::Plugins, BuildError> {
+    let missing = |reason| BuildError::Library {
+        library: "forkcast's plugins",
+        reason,
+    };
+    host::Plugins::load(&file(Role::Plugins)).map_err(missing)
 }
 
 impl Compiler for TensorRt {

@@ -3,8 +3,10 @@
 #![expect(unsafe_code, reason = "questions to libraries that may be absent")]
 
 mod libraries;
+mod plugins;
 
 pub use libraries::{Found, Library, Role, find, libraries, path_of, plugin_problem};
+pub use plugins::Plugins;
 
 use cudarc::driver::{result, sys};
 use serde::Serialize;

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FORKCAST_SHIM_EXPORT __attribute__((visibility("default")))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -16,17 +18,18 @@ extern "C" {
 typedef struct forkcast_plugins forkcast_plugins;
 
 /// The registry of the libnvinfer this process has loaded; null, and the reason in `error`, if it has loaded none.
-void* forkcast_plugin_registry(char* error, size_t error_size);
+FORKCAST_SHIM_EXPORT void* forkcast_plugin_registry(char* error, size_t error_size);
 
 /// Loads the library at `path` into `registry` (null: forkcast_plugin_registry). Before the registry sees it, the
 /// library must open, name plugin ABI `abi` and have `getCreators`; afterwards every creator it has must be found.
 /// Returns null and writes the reason to `error`, cut to `error_size` and always terminated, if anything of that fails;
 /// nothing stays registered then.
-forkcast_plugins* forkcast_load_plugins(void* registry, const char* path, int32_t abi, char* error, size_t error_size);
+FORKCAST_SHIM_EXPORT forkcast_plugins* forkcast_load_plugins(void* registry, const char* path, int32_t abi, char* error,
+                                                             size_t error_size);
 
 /// Takes the library out of the registry and closes it. Every engine, network and plugin made with it must be gone.
 /// Null is ignored.
-void forkcast_unload(forkcast_plugins* plugins);
+FORKCAST_SHIM_EXPORT void forkcast_unload(forkcast_plugins* plugins);
 
 #ifdef __cplusplus
 }

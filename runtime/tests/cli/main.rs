@@ -2,6 +2,7 @@
 
 mod bundles;
 mod demo;
+mod engines;
 mod generate;
 mod inspect;
 mod probe;
