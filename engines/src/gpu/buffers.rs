@@ -64,7 +64,7 @@ impl Buffers {
         let sizes = sizes(engine)?;
         let size = |name: &&str| sizes.get(*name).copied().unwrap_or(8);
         let [pass, path, draft] =
-            [&PASS[..], &PATH[..], &DRAFT[..]].map(|names| names.iter().map(|n| size(n)).collect::<Vec<_>>());
+            [&PASS[..], &PATH[..], &DRAFT[..]].map(|names| names.iter().map(size).collect::<Vec<_>>());
         let packed = Self {
             blocks: BTreeMap::new(),
             pass: Packed::new(lane, &pass)?,

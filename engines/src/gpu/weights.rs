@@ -5,7 +5,7 @@ use super::error::GpuError;
 use super::lane::{Lane, Staging};
 use super::{Listener, Progress};
 use crate::bundle::Bundle;
-use crate::engine::{Engine, graph_of, weight_of};
+use crate::engine::{Engine, graph_of, pieces};
 use crate::manifest::{Dtype, Initializer, TensorData};
 use half::{bf16, f16};
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 const BLOCK: usize = 4 << 20;
 const BLOCKS: usize = 4;
 
-/// What tells stored tensors apart: the bundle, the file, the first byte, and the type that plans take it as.
-type Place = (usize, String, u64, &'static str);
+/// What tells bindings apart: the bundle, the file and first byte of each piece, and the type that plans take it as.
+type Place = (usize, Vec<(String, u64)>, &'static str);
 
 /// The bundles that weights come from: the target's, and the drafter's where it is another.
 #[derive(Debug)]
@@ -25,19 +25,25 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// The tensor that is bound to `weight` of the plan of `stage`, and the number of its bundle.
-    fn find(&self, stage: &str, weight: &Initializer) -> Result<(usize, &TensorData), GpuError> {
+    /// The tensors that, one after another, are bound to `weight` of the plan of `stage`, and the number of their bundle.
+    fn find(
+        &self,
+        stage: &str,
+        weight: &Initializer,
+        list: &[Initializer],
+    ) -> Result<(usize, Vec<TensorData>), GpuError> {
         let own = matches!(graph_of(stage), "context" | "draft") && weight.name != crate::engine::EMBEDDING;
         let (number, bundle) = match &self.drafter {
             Some(drafter) if own => (1, drafter),
             _ => (0, &self.target),
         };
-        let tensor =
-            weight_of(bundle, stage, &weight.name).ok_or_else(|| mismatch(stage, weight, "is not in it"))?;
-        if tensor.shape != weight.data.shape {
-            return Err(mismatch(stage, weight, &format!("has shape {:?}", tensor.shape)));
+        let found = pieces(bundle, stage, weight, list).map_err(|reason| mismatch(&bundle.dir, &reason))?;
+        let numbers: u64 = found.iter().map(|t| t.length / t.dtype.size() as u64).sum();
+        if numbers != weight.data.length / weight.data.dtype.size() as u64 {
+            let reason = format!("{stage}: weight {:?} has {numbers} numbers", weight.name);
+            return Err(mismatch(&bundle.dir, &reason));
         }
-        Ok((number, tensor))
+        Ok((number, found))
     }
 
     fn bytes(&self, number: usize, tensor: &TensorData) -> &[u8] {
@@ -46,26 +52,24 @@ impl Sources {
     }
 }
 
-fn mismatch(stage: &str, weight: &Initializer, what: &str) -> GpuError {
+fn mismatch(dir: &std::path::Path, reason: &str) -> GpuError {
     GpuError::Mismatch {
-        reason: format!(
-            "the bundle does not fit the engine: weight {:?} of {stage} {what}",
-            weight.name
-        ),
+        reason: format!("{}: {reason}", dir.display()),
         hint: "name the bundle that the engine was built from, or build the engine again".to_owned(),
     }
 }
 
-/// A tensor on its way to the GPU.
+/// A binding on its way to the GPU.
 #[derive(Debug)]
 struct Upload {
-    tensor: TensorData,
+    pieces: Vec<TensorData>,
     dtype: Dtype,
 }
 
 impl Upload {
     fn bytes(&self) -> u64 {
-        self.tensor.length / self.tensor.dtype.size() as u64 * self.dtype.size() as u64
+        let numbers = self.pieces.iter().map(|t| t.length / t.dtype.size() as u64);
+        numbers.sum::<u64>() * self.dtype.size() as u64
     }
 }
 
@@ -91,16 +95,16 @@ impl Weights {
         for (stage, plan) in &engine.plans {
             let list = places.entry(stage.clone()).or_default();
             for weight in &plan.weights {
-                let (number, tensor) = sources.find(stage, weight)?;
+                let (number, found) = sources.find(stage, weight, &plan.weights)?;
                 let dtype = weight.data.dtype;
-                let place = (number, tensor.file.clone(), tensor.offset, dtype.name());
-                let known = uploads.entry(place.clone()).or_insert_with(|| Upload {
-                    tensor: tensor.clone(),
-                    dtype,
-                });
-                // Two views of one place: the longer one holds the other.
-                if known.tensor.length < tensor.length {
-                    known.tensor = tensor.clone();
+                let starts = found.iter().map(|t| (t.file.clone(), t.offset)).collect();
+                let place = (number, starts, dtype.name());
+                let upload = Upload { pieces: found, dtype };
+                match uploads.get_mut(&place) {
+                    // Two views of one place: the longer one holds the other.
+                    Some(known) if known.bytes() < upload.bytes() => *known = upload,
+                    Some(_) => {}
+                    None => drop(uploads.insert(place.clone(), upload)),
                 }
                 list.push(place);
             }
@@ -137,9 +141,7 @@ fn send<D: Device>(
     let total: u64 = uploads.values().map(Upload::bytes).sum();
     let (mut by_place, mut bytes, mut done) = (BTreeMap::new(), 0, 0);
     let mut last: Option<(&Place, &Upload, Address)> = None;
-    let mut order: Vec<_> = uploads.iter().collect();
-    order.sort_by_key(|((number, file, offset, dtype), _)| (*number, file.clone(), *dtype, *offset));
-    for (place, upload) in order {
+    for (place, upload) in uploads {
         let inside = last.and_then(|(p, u, at)| Some(at.at(inside((p, u), (place, upload))?)));
         let at = match inside {
             Some(at) => at,
@@ -152,8 +154,12 @@ fn send<D: Device>(
                         what: format!("{total} bytes of weights, {bytes} placed"),
                         reason,
                     })?;
-                let stored = sources.bytes(place.0, &upload.tensor);
-                copy(lane, &mut staging, at, stored, upload).map_err(device("weights"))?;
+                let mut to = at;
+                for piece in &upload.pieces {
+                    let stored = sources.bytes(place.0, piece);
+                    to = copy(lane, &mut staging, to, stored, piece.dtype, upload.dtype)
+                        .map_err(device("weights"))?;
+                }
                 bytes += size as u64;
                 last = Some((place, upload, at));
                 at
@@ -168,39 +174,45 @@ fn send<D: Device>(
     Ok(Placed { by_place, bytes })
 }
 
-/// Where `tensor` begins inside `outer`, in bytes, if it lies there and can be bound there.
+/// Where `tensor` begins inside `outer`, in bytes, if both are one piece, it lies there and can be bound there.
 fn inside(outer: (&Place, &Upload), tensor: (&Place, &Upload)) -> Option<usize> {
-    let ((a, file, start, dtype), outer) = outer;
-    let ((b, other, from, kind), inner) = tensor;
-    let same = a == b && file == other && dtype == kind && outer.tensor.dtype == inner.tensor.dtype;
-    let end = start + outer.tensor.length;
-    if !same || from < start || from + inner.tensor.length > end {
+    let ((a, _, dtype), outer) = outer;
+    let ((b, _, kind), tensor) = tensor;
+    let ([whole], [part]) = (&outer.pieces[..], &tensor.pieces[..]) else {
+        return None;
+    };
+    let same = a == b && whole.file == part.file && dtype == kind && whole.dtype == part.dtype;
+    let end = whole.offset + whole.length;
+    if !same || part.offset < whole.offset || part.offset + part.length > end {
         return None;
     }
-    let distance = (from - start) as usize / inner.tensor.dtype.size() * inner.dtype.size();
+    let numbers = (part.offset - whole.offset) as usize / part.dtype.size();
+    let distance = numbers * tensor.dtype.size();
     distance.is_multiple_of(ALIGN).then_some(distance)
 }
 
+/// Copies stored numbers to the device, as another type where that is asked for; gives the address behind them.
 fn copy<D: Device>(
     lane: &mut Lane<D>,
     staging: &mut Staging,
     to: Address,
     stored: &[u8],
-    upload: &Upload,
-) -> Result<(), super::device::DeviceError> {
-    let (from, into) = (upload.tensor.dtype, upload.dtype);
+    from: Dtype,
+    into: Dtype,
+) -> Result<Address, super::device::DeviceError> {
     if from == into {
-        return staging.send(lane, to, stored);
+        staging.send(lane, to, stored)?;
+        return Ok(to.at(stored.len()));
     }
     let mut converted = Vec::with_capacity(BLOCK);
-    let mut done = 0;
+    let mut to = to;
     for piece in stored.chunks(BLOCK / into.size() * from.size()) {
         converted.clear();
         convert(piece, from, into, &mut converted);
-        staging.send(lane, to.at(done), &converted)?;
-        done += converted.len();
+        staging.send(lane, to, &converted)?;
+        to = to.at(converted.len());
     }
-    Ok(())
+    Ok(to)
 }
 
 /// Appends the numbers in `bytes` as another type, rounded to nearest.
@@ -234,10 +246,9 @@ mod tests {
             shape: vec![length as usize / 2],
         };
         let dtype = Dtype::Bf16;
-        (
-            (0, "w".to_owned(), offset, dtype.name()),
-            Upload { tensor, dtype },
-        )
+        let place = (0, vec![("w".to_owned(), offset)], dtype.name());
+        let pieces = vec![tensor];
+        (place, Upload { pieces, dtype })
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! What a GPU would see: nothing allocated in a steady round, two waits a round with a draft and one without, one recording a
-//! slot, everything bound, refusals by name. Plans do nothing here.
+//! slot, everything bound. Plans do nothing here.
 
 use crate::device::{Log, Sim};
 use crate::engine::EngineDir;
 use forkcast_engines::backend::{Backend, Candidates, LogitNeeds, RowBatch};
-use forkcast_engines::engine::WeightMode;
-use forkcast_engines::gpu::{self, GpuBackend, GpuError, GpuOptions, Progress};
-use forkcast_tests::bundles::{Bundle, prefill, verify_chain};
-use forkcast_tests::paths;
+use forkcast_engines::gpu::{GpuBackend, GpuOptions, Progress};
+use forkcast_tests::bundles::{prefill, verify_chain};
 use std::collections::BTreeSet;
 
 fn dir() -> EngineDir {
@@ -163,128 +161,6 @@ fn weights_lie_on_the_device_once() {
         "{uploaded} bytes uploaded for {once} stored"
     );
     assert!(gpu.device().used() as u64 >= once / 2);
-}
-
-#[test]
-fn an_engine_that_does_not_fit_its_parts_is_refused_by_name() {
-    let dir = dir();
-    let idle = || {
-        let mut device = Sim::default();
-        device.idle = true;
-        device
-    };
-    let open = |options: &GpuOptions| dir.try_open(idle(), options).expect_err("refused");
-    // Another model.
-    let other = Bundle::trained("tiny-qwen3", "tiny-qwen3-dflash");
-    let error = open(&GpuOptions {
-        bundle: Some(other.path()),
-        ..GpuOptions::default()
-    });
-    assert_eq!(error.exit_code(), 3, "{error}");
-    assert!(error.hint().is_some());
-    // A drafter of another shape: eight modes instead of one.
-    let other = Bundle::trained("tiny-qwen3.5", "tiny-qwen3.5-mfd");
-    let error = open(&GpuOptions {
-        drafter: Some(other.path()),
-        ..GpuOptions::default()
-    });
-    assert!(error.to_string().contains("modes"), "{error}");
-    let error = open(&GpuOptions {
-        max_context: Some(513),
-        ..GpuOptions::default()
-    });
-    assert_eq!(
-        (error.exit_code(), error.to_string().contains("2..=512")),
-        (2, true),
-        "{error}"
-    );
-    // A plan that was changed.
-    let plan = dir.path().join("target.plan");
-    let mut bytes = std::fs::read(&plan).expect("read");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&plan, bytes).expect("written");
-    let error = open(&GpuOptions::default());
-    assert!(
-        matches!(&error, GpuError::Corrupt { path, .. } if path.ends_with("target.plan")),
-        "{error}"
-    );
-    assert_eq!(error.exit_code(), 1);
-    // This host has no GPU engine, or no GPU, or the plan is wrong: never a crash.
-    let opened = gpu::open(&dir.path(), &GpuOptions::default(), &mut |_| ());
-    let error = opened.err().expect("refused");
-    assert!([1, 3].contains(&error.exit_code()), "{error}");
-    assert!(error.hint().is_some(), "{error}");
-}
-
-#[test]
-fn a_drafter_of_the_same_shape_takes_the_place_of_another() {
-    let dir = EngineDir::trained("tiny-qwen3", "tiny-qwen3-dflash");
-    let long = Bundle::export(
-        &paths::model("tiny-qwen3"),
-        Some(&paths::model("tiny-qwen3-dflash-long")),
-        None,
-    );
-    let options = GpuOptions {
-        drafter: Some(long.path()),
-        ..GpuOptions::default()
-    };
-    let tokens: Vec<u32> = (0..40).map(|i| i * 31 % 2000).collect();
-    let answer = |engine: &mut dyn Backend| {
-        let mut found = Candidates::default();
-        engine.set_drafting(true);
-        prefill(engine, &tokens, 64);
-        engine.draft(9).expect("draft");
-        engine.candidates(0..1, 1, &mut found).expect("candidates");
-        found.ids
-    };
-    match dir.try_open(Sim::default(), &options) {
-        Ok(mut gpu) => {
-            let (own, other) = (answer(&mut dir.open()), answer(&mut gpu));
-            assert_ne!(own, other, "the drafters differ");
-            assert_eq!(
-                other,
-                answer(&mut long.open()),
-                "and the other one is the other one"
-            );
-        }
-        Err(error) => panic!("{error}"),
-    }
-    let embedded = EngineDir::build(
-        Bundle::trained("tiny-qwen3", "tiny-qwen3-dflash"),
-        WeightMode::Embedded,
-    );
-    let error = embedded.try_open(Sim::default(), &options).expect_err("refused");
-    assert!(error.to_string().contains("embedded"), "{error}");
-}
-
-#[test]
-fn what_a_backend_refuses_leaves_the_stream_as_it_was() {
-    let (mut gpu, _) = start(LogitNeeds::Greedy);
-    prefill(&mut gpu, &[1; 10], 64);
-    let mut logits = Vec::new();
-    let row = |n: usize| (vec![1u32; n], vec![10i64; n]);
-    let mut refuse = |n: usize, sees: &dyn Fn(usize, usize) -> bool, needle: &str| {
-        let (tokens, positions) = row(n);
-        let ancestors: Vec<bool> = (0..n * n).map(|i| sees(i / n, i % n)).collect();
-        let batch = RowBatch {
-            tokens: &tokens,
-            positions: &positions,
-            ancestors: &ancestors,
-        };
-        let error = gpu.verify(&batch).expect_err(needle).to_string();
-        assert!(error.contains(needle), "{error}");
-        assert!(gpu.logits(&[0], &mut logits).is_err(), "no rows after a refusal");
-        assert_eq!(gpu.committed(), 10);
-    };
-    refuse(129, &|i, j| j <= i, "passes of 128");
-    refuse(40, &|i, j| j == i || j == 0, "largest bucket");
-    // A path of 17 rows beside a second leaf.
-    refuse(18, &|i, j| j == i || (j < i && i < 17) || j == 0, "at most 16");
-    refuse(2, &|i, j| i == 1 && j == 0, "see itself");
-    assert!(gpu.commit(&[0]).is_err(), "nothing was verified");
-    assert!(gpu.draft(1).is_ok());
-    assert!(gpu.draft(5000).is_err());
 }
 
 #[test]

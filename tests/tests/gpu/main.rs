@@ -5,4 +5,5 @@ mod device;
 mod engine;
 mod model;
 mod plan;
+mod refusals;
 mod same;

@@ -48,7 +48,7 @@ fn dtype(kind: DataType) -> Option<&'static str> {
 fn config(
     engine: &mut CudaEngine<'static>,
     shared: &Shared,
-    exact: bool,
+    special: bool,
 ) -> trtx::Result<Rc<RuntimeConfig<'static>>> {
     let mut config = engine.create_runtime_config()?;
     config.set_execution_context_allocation_strategy(ExecutionContextAllocationStrategy::kUSER_MANAGED);
@@ -57,11 +57,21 @@ fn config(
         use trtx::trtx_sys::DynamicShapesKernelSpecializationStrategy as Strategy;
         // A recording must not hold the fallback kernels that run until better ones are compiled, so these are compiled
         // at the first run. Where every run may have another shape that would cost more than it gains.
-        let strategy = if exact { Strategy::kEAGER } else { Strategy::kNONE };
+        let strategy = if special {
+            Strategy::kEAGER
+        } else {
+            Strategy::kNONE
+        };
         config.set_dynamic_shapes_kernel_specialization_strategy(strategy);
         config.set_runtime_cache(shared.cache(&config)?)?;
     }
     Ok(Rc::new(config))
+}
+
+/// Whether kernels are compiled for the shapes of exact slots. Not where each length of a path is a slot of its own: many
+/// compilations would gain little on a few copies and small products.
+fn special(stage: &str) -> bool {
+    !["commit", "context"].contains(&stage)
 }
 
 impl Plan {
@@ -69,7 +79,7 @@ impl Plan {
         let said = |e: trtx::Error| shared.log.error(&e);
         let engine = shared.runtime.borrow_mut().deserialize_cuda_engine(plan);
         let mut engine = engine.map_err(said)?;
-        let exact = config(&mut engine, &shared, true).map_err(said)?;
+        let exact = config(&mut engine, &shared, special(stage)).map_err(said)?;
         let varying = config(&mut engine, &shared, false).map_err(said)?;
         Ok(Self {
             contexts: BTreeMap::new(),
