@@ -272,7 +272,7 @@ fn library_of_host(engine: &Engine, library: Option<&Found>) -> Check {
     let found = match library {
         None => "not found".to_owned(),
         Some(found) => match (&found.problem, &found.version) {
-            (Some(problem), _) => problem.clone(),
+            (Some(problem), _) => format!("{}: {problem}", found.path.display()),
             (None, Some(version)) => version.clone(),
             (None, None) => format!("{} does not say its version", found.path.display()),
         },

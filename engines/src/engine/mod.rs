@@ -12,8 +12,7 @@ pub(crate) use check::{manifest_hash, same_bundle};
 pub(crate) use pieces::pieces;
 pub use read::{EngineError, read, write};
 
-use crate::bundle::Bundle;
-use crate::manifest::{Drafter, Dtype, Initializer, Manifest, Target, TensorData};
+use crate::manifest::{Drafter, Dtype, Initializer, Manifest, Target};
 use crate::recipe::{Flavour, Recipe};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -192,20 +191,6 @@ pub enum Axis {
 
 /// Name of the embedding table among the weights of a plan.
 pub const EMBEDDING: &str = "embedding";
-
-/// The tensor of `bundle` that is bound to input `name` of plan `stage`.
-pub(crate) fn weight_of<'a>(bundle: &'a Bundle, stage: &str, name: &str) -> Option<&'a TensorData> {
-    let manifest = &bundle.manifest;
-    if name == EMBEDDING {
-        return Some(&manifest.embedding);
-    }
-    let graph = manifest.graphs.get(graph_of(stage))?;
-    graph
-        .initializers
-        .iter()
-        .find(|i| i.name == name)
-        .map(|i| &i.data)
-}
 
 /// The graph of the bundle that plan `stage` was made from.
 #[must_use]

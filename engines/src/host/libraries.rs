@@ -108,7 +108,7 @@ fn ask(role: Role, path: PathBuf) -> Found {
     let loaded = unsafe { libloading::Library::new(&path) };
     let (version, problem) = match &loaded {
         Ok(library) => (version(role, library), None),
-        Err(error) => (None, Some(error.to_string())),
+        Err(error) => (None, Some(said(&error))),
     };
     Found {
         role,
@@ -116,6 +116,17 @@ fn ask(role: Role, path: PathBuf) -> Found {
         version,
         problem,
     }
+}
+
+/// An error with its causes: the loader's own words are among these.
+pub(super) fn said(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// The version in the words of the library.

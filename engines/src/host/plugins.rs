@@ -1,6 +1,7 @@
 //! forkcast's plugin library inside TensorRT's registry. The registry is a C++ interface, which the library itself calls for
 //! us (`plugins/cuda/shim`).
 
+use super::libraries::said;
 use crate::engine::PLUGIN_ABI;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +29,7 @@ impl Plugins {
     /// # Errors
     /// It cannot be opened, is not ours or of another ABI, TensorRT is not loaded, or the registry refuses it.
     pub fn load(path: &Path) -> Result<Self, String> {
-        let said = |e: libloading::Error| format!("plugin library {}: {e}", path.display());
+        let said = |e: libloading::Error| format!("plugin library {}: {}", path.display(), said(&e));
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
         // SAFETY: loading runs the library's initialisers; this is the library that forkcast is made to load.
         let library = unsafe { libloading::Library::new(path) }.map_err(said)?;

@@ -3,7 +3,7 @@
 
 use crate::bundles::{dflash, mfd, model};
 use crate::run::{Ran, command, finish, forkcast, stdout};
-use forkcast_engines::build::{BuildError, BuildOptions, Compiler, Listener, Prepared, build};
+use forkcast_engines::build::{BuildError, BuildOptions, Compiler, Listener, Prepared, Progress, build};
 use forkcast_engines::engine::WeightMode;
 use forkcast_engines::recipe::Recipe;
 use serde_json::Value;
@@ -39,7 +39,7 @@ fn engine() -> (TempDir, String, String) {
         weights: WeightMode::Inputs,
         keep_onnx: true,
     };
-    build(&options, &Stub, &(Arc::new(|_: &_| true) as Listener)).expect("built");
+    build(&options, &Stub, &(Arc::new(|_: &Progress<'_>| true) as Listener)).expect("built");
     let text = |p: &Path| p.to_str().expect("UTF-8").to_owned();
     let (out, recipe) = (text(&out), text(&recipe));
     (folder, out, recipe)
