@@ -191,7 +191,17 @@ impl Staging {
         if fs::symlink_metadata(&self.out).is_err() {
             return fs::rename(self.path(), &self.out).map_err(write(&self.out));
         }
-        // std has no exchange of two folders: the old one steps aside and comes back if the new one fails.
+        if exchange(self.path(), &self.out)? {
+            // What was the old folder has the temporary name now. A failure to remove it is no failure of the build.
+            drop(fs::remove_dir_all(self.path()));
+            return Ok(());
+        }
+        self.step_aside()
+    }
+
+    /// Where the file system cannot exchange two folders: the old one steps aside and comes back if the new one
+    /// fails. A process that is killed between the two renames leaves it in `.forkcast-old-*/old`.
+    fn step_aside(&self) -> Result<(), StagingError> {
         let parent = self.path().parent().unwrap_or(Path::new("."));
         let aside = tempfile::Builder::new()
             .prefix(".forkcast-old-")
@@ -219,6 +229,18 @@ impl Drop for Staging {
         // Parents can go only when they are empty, so the folder inside goes first.
         drop(fs::remove_dir_all(self.dir.path()));
         self.made.iter().rev().for_each(|p| drop(fs::remove_dir(p)));
+    }
+}
+
+/// Exchanges two folders in one step, so that there is a whole one at `out` at every moment. False where the file system
+/// cannot do that.
+fn exchange(new: &Path, out: &Path) -> Result<bool, StagingError> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, new, CWD, out, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
+        Err(errno) => Err(write(out)(errno.into())),
     }
 }
 
@@ -291,6 +313,25 @@ mod tests {
         fs::write(root.path().join("notes.txt"), "x").expect("write");
         let error = check(root.path(), "bundle", known).expect_err("foreign file");
         assert!(error.to_string().contains("notes.txt"), "{error}");
+    }
+
+    #[test]
+    fn an_old_folder_is_exchanged_or_steps_aside() {
+        for exchanged in [true, false] {
+            let root = tempfile::tempdir().expect("temporary folder");
+            let out = root.path().join("b");
+            fs::create_dir(&out).expect("folder");
+            fs::write(out.join("old"), "1").expect("write");
+            let staging = Staging::create(&out).expect("created");
+            fs::write(staging.path().join("new"), "2").expect("write");
+            if exchanged {
+                staging.finish().expect("finished");
+            } else {
+                staging.step_aside().expect("replaced");
+            }
+            assert!(out.join("new").exists() && !out.join("old").exists());
+            assert_eq!(fs::read_dir(root.path()).expect("read").count(), 1);
+        }
     }
 
     #[test]

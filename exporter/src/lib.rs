@@ -5,8 +5,12 @@
 //! missing, misshapen or left-over tensor is found before a byte is written), then writes into a
 //! folder beside the final one and renames it.
 
+#![forbid(unsafe_code)]
+
 mod checkpoint;
 mod config;
+#[doc(hidden)]
+pub mod entry;
 mod error;
 mod export;
 mod graphs;

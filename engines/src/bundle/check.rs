@@ -1,6 +1,6 @@
 //! Are the files of a bundle the files that were exported?
 
-use super::OpenError;
+use super::{Deep, OpenError};
 use crate::manifest::{Manifest, OwnedFile, WeightFile};
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
@@ -42,8 +42,42 @@ pub(super) fn files(dir: &Path, manifest: &Manifest) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// Hashes every file that the manifest lists whole. Tells for how many checkpoint files the manifest has only a hash
+/// of the header: of those nothing more can be said.
+pub(super) fn all_content(dir: &Path, manifest: &Manifest) -> Result<Deep, OpenError> {
+    let mut deep = Deep::default();
+    for file in &manifest.files {
+        owned(dir, file, true)?;
+        deep.hashed(file.bytes);
+    }
+    for file in &manifest.weight_files {
+        let path = dir.join(&file.path);
+        let Some(expected) = &file.sha256 else {
+            deep.headers_only += 1;
+            continue;
+        };
+        size(&path, file.bytes)?;
+        compare(&path, "content changed", expected, &digest(&path)?)?;
+        deep.hashed(file.bytes);
+    }
+    Ok(deep)
+}
+
+impl Deep {
+    fn hashed(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+    }
+}
+
 fn size(path: &Path, expected: u64) -> Result<(), OpenError> {
-    let found = std::fs::metadata(path).map_err(|source| io(path, source))?.len();
+    let meta = std::fs::metadata(path).map_err(|source| io(path, source))?;
+    if !meta.is_file() {
+        // A pipe would block, a device never end.
+        let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "is no file");
+        return Err(io(path, source));
+    }
+    let found = meta.len();
     if found != expected {
         return Err(changed(
             path,
@@ -61,8 +95,21 @@ fn owned(dir: &Path, file: &OwnedFile, hash: bool) -> Result<(), OpenError> {
     if !hash {
         return Ok(());
     }
-    let content = std::fs::read(&path).map_err(|source| io(&path, source))?;
-    compare(&path, "content changed", &file.sha256, &Sha256::digest(content))
+    compare(&path, "content changed", &file.sha256, &digest(&path)?)
+}
+
+/// SHA-256 of a file, piece by piece: its size is what a manifest says.
+fn digest(path: &Path) -> Result<Vec<u8>, OpenError> {
+    let mut file = File::open(path).map_err(|source| io(path, source))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let n = file.read(&mut buffer).map_err(|source| io(path, source))?;
+        if n == 0 {
+            return Ok(hash.finalize().to_vec());
+        }
+        hash.update(&buffer[..n]);
+    }
 }
 
 fn referenced(dir: &Path, file: &WeightFile) -> Result<(), OpenError> {

@@ -15,6 +15,26 @@ use std::sync::Arc;
 /// A file in memory, shared by everything that points into it.
 pub(crate) type Map = Arc<Mmap>;
 
+/// What [`verify_deep`] read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deep {
+    /// Files whose whole content is the exported one.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Checkpoint files of which only size and header are known: the export did not hash them.
+    pub headers_only: usize,
+}
+
+/// Hashes every byte of a bundle and of the checkpoint files that it refers to, as far as the export recorded
+/// hashes of them (`export --hash-weights`). Opening checks sizes, headers, graphs, text and small files only.
+///
+/// # Errors
+/// The first file that is missing or not the exported one.
+pub fn verify_deep(bundle: &Bundle) -> Result<Deep, OpenError> {
+    check::all_content(&bundle.dir, &bundle.manifest)
+}
+
 /// An open bundle. Files it names exist, have the recorded size, and headers and graphs the recorded hash.
 #[derive(Debug)]
 pub struct Bundle {

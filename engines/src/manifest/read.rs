@@ -1,8 +1,8 @@
 //! Reading and writing `manifest.json`. Reading validates what later code relies on.
 
 use super::{FILE_NAME, Layer, Manifest, SCHEMA, TensorData};
-use std::collections::BTreeSet;
-use std::io::Write;
+use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
 use std::path::{Component, Path, PathBuf};
 
 /// Largest manifest that is read, in bytes.
@@ -39,6 +39,13 @@ pub enum ManifestError {
     },
 }
 
+/// What is read first: a file of another schema is named as such, whatever else it holds.
+#[derive(serde::Deserialize)]
+struct Version {
+    #[serde(default)]
+    schema: u64,
+}
+
 /// Reads and validates the manifest of the bundle in `dir`.
 ///
 /// # Errors
@@ -53,18 +60,15 @@ pub fn read(dir: &Path) -> Result<Manifest, ManifestError> {
         path: path.clone(),
         reason,
     };
-    let size = std::fs::metadata(&path).map_err(io)?.len();
-    if size > MAX_BYTES {
-        return Err(invalid(format!(
-            "{size} bytes, more than the {MAX_BYTES} that are read"
-        )));
+    let mut text = Vec::new();
+    // Not by the size that the system states: a device or a pipe has none.
+    let file = std::fs::File::open(&path).map_err(io)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(io)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(invalid(format!("more than the {MAX_BYTES} bytes that are read")));
     }
-    let text = std::fs::read(&path).map_err(io)?;
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| invalid(e.to_string()))?;
-    let found = value
-        .get("schema")
-        .and_then(serde_json::Value::as_u64)
-        .unwrap_or(0);
+    // Typed, not as a value: a hostile file of many small values would take fifty times its size.
+    let Version { schema: found } = serde_json::from_slice(&text).map_err(|e| invalid(e.to_string()))?;
     if found != u64::from(SCHEMA) {
         return Err(ManifestError::Schema { path, found });
     }
@@ -95,7 +99,7 @@ fn validate(m: &Manifest) -> Result<(), String> {
     let t = &m.target;
     positive("target.hidden", t.hidden)?;
     positive("target.vocab", t.vocab)?;
-    positive("target.layers", t.layers.len())?;
+    within("target.layers", t.layers.len(), 1, MAX_LAYERS)?;
     positive("max_context", m.max_context)?;
     for (i, layer) in t.layers.iter().enumerate() {
         validate_layer(&format!("target.layers[{i}]"), layer)?;
@@ -107,7 +111,7 @@ fn validate(m: &Manifest) -> Result<(), String> {
     }
     if let Some(d) = &m.drafter {
         validate_layer("drafter.attention", &Layer::Attention(d.attention))?;
-        positive("drafter.layers", d.layers)?;
+        within("drafter.layers", d.layers, 1, MAX_LAYERS)?;
         within("drafter.block", d.block, 2, MAX_BLOCK)?;
         within("drafter.modes", d.modes, 1, MAX_BLOCK)?;
         if m.taps.is_empty() {
@@ -120,8 +124,8 @@ fn validate(m: &Manifest) -> Result<(), String> {
             ));
         }
     }
-    validate_names(m)?;
-    validate_tensor("embedding", &m.embedding, m)?;
+    let sizes = validate_names(m)?;
+    validate_tensor("embedding", &m.embedding, &sizes)?;
     if m.embedding.shape != [t.vocab, t.hidden] {
         return Err(format!(
             "embedding: shape {:?}, expected [{}, {}]",
@@ -131,22 +135,27 @@ fn validate(m: &Manifest) -> Result<(), String> {
     for (stage, graph) in &m.graphs {
         plain_name(&format!("graphs.{stage}"), &graph.file)?;
         for i in &graph.initializers {
-            validate_tensor(&format!("graphs.{stage}: {}", i.name), &i.data, m)?;
+            validate_tensor(&format!("graphs.{stage}: {}", i.name), &i.data, &sizes)?;
         }
     }
     Ok(())
 }
 
-/// Names are plain, unique, and listed where they are used.
-fn validate_names(m: &Manifest) -> Result<(), String> {
-    let mut names = BTreeSet::from([FILE_NAME]);
-    let owned = m.files.iter().map(|f| ("files", &f.name));
-    for (field, name) in owned.chain(m.weight_files.iter().map(|f| ("weight_files", &f.name))) {
+/// Sizes of the listed files by name.
+type FileSizes<'a> = HashMap<&'a str, u64>;
+
+/// Names are plain, unique, and listed where they are used. Returns the size of every file.
+fn validate_names(m: &Manifest) -> Result<FileSizes<'_>, String> {
+    let mut sizes = HashMap::from([(FILE_NAME, 0)]);
+    let owned = m.files.iter().map(|f| ("files", &f.name, f.bytes));
+    let referenced = m.weight_files.iter().map(|f| ("weight_files", &f.name, f.bytes));
+    for (field, name, bytes) in owned.chain(referenced) {
         plain_name(field, name)?;
-        if !names.insert(name) {
+        if sizes.insert(name, bytes).is_some() {
             return Err(format!("{field}: {name:?} is listed twice"));
         }
     }
+    let owned: HashSet<&str> = m.files.iter().map(|f| f.name.as_str()).collect();
     let text = &m.text;
     let text = [
         &text.tokenizer,
@@ -161,11 +170,12 @@ fn validate_names(m: &Manifest) -> Result<(), String> {
         .map(|(stage, g)| (format!("graphs.{stage}"), &g.file));
     for (field, name) in text.chain(graphs) {
         plain_name(&field, name)?;
-        if !m.files.iter().any(|f| f.name == *name) {
+        if !owned.contains(name.as_str()) {
             return Err(format!("{field}: file {name:?} is not listed"));
         }
     }
-    Ok(())
+    sizes.remove(FILE_NAME);
+    Ok(sizes)
 }
 
 fn validate_layer(field: &str, layer: &Layer) -> Result<(), String> {
@@ -195,6 +205,9 @@ fn divides(field: &str, many: &str, a: usize, few: &str, b: usize) -> Result<(),
 /// Largest dimension that any field may have; keeps products far from overflow.
 const MAX_DIM: usize = 1 << 28;
 
+/// Most layers of a model, as in the exporter.
+const MAX_LAYERS: usize = 1024;
+
 /// Largest block, number of modes or kernel.
 const MAX_BLOCK: usize = 4096;
 
@@ -221,18 +234,9 @@ fn plain_name(field: &str, name: &str) -> Result<(), String> {
     }
 }
 
-fn validate_tensor(field: &str, tensor: &TensorData, m: &Manifest) -> Result<(), String> {
-    let size = m
-        .files
-        .iter()
-        .find(|f| f.name == tensor.file)
-        .map(|f| f.bytes)
-        .or_else(|| {
-            m.weight_files
-                .iter()
-                .find(|f| f.name == tensor.file)
-                .map(|f| f.bytes)
-        })
+fn validate_tensor(field: &str, tensor: &TensorData, sizes: &FileSizes<'_>) -> Result<(), String> {
+    let size = *sizes
+        .get(tensor.file.as_str())
         .ok_or_else(|| format!("{field}: file {:?} is not listed", tensor.file))?;
     let count = tensor
         .shape

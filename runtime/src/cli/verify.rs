@@ -4,7 +4,7 @@ use super::{Outcome, engine, output};
 use crate::exit::{Exit, Failure};
 use clap::builder::BoolishValueParser;
 use comfy_table::{Table, presets};
-use forkcast_engines::bundle::Bundle;
+use forkcast_engines::bundle::{Bundle, Deep, verify_deep};
 use forkcast_engines::engine::{self as directory, Against, Check, EngineError, Outcome as Said};
 use forkcast_engines::host::{self, Role};
 use forkcast_engines::recipe::{Flavour, Recipe};
@@ -18,7 +18,7 @@ Neither a GPU nor TensorRT is needed. Exit code 0: everything is as built and fi
 Examples:
   forkcast verify engine
   forkcast verify engine --gpu l40s --json
-  forkcast verify bundle";
+  forkcast verify bundle --deep";
 
 /// Flags of `forkcast verify`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,9 @@ pub(super) struct Args {
     /// Bundle that the engine will run, instead of the one that it names.
     #[arg(long, value_name = "DIR", env = "FORKCAST_BUNDLE", help_heading = "Against")]
     bundle: Option<PathBuf>,
+    /// Of a bundle: hash all of every file, weights included, instead of sizes, headers and small files only.
+    #[arg(long, env = "FORKCAST_DEEP", value_parser = BoolishValueParser::new(), help_heading = "Against")]
+    deep: bool,
     /// Print one JSON object.
     #[arg(long, env = "FORKCAST_JSON", value_parser = BoolishValueParser::new(), help_heading = "Output")]
     json: bool,
@@ -48,6 +51,12 @@ struct Report<'a> {
 pub(super) fn run(args: &Args) -> Outcome {
     if !args.model.join(directory::FILE_NAME).is_file() {
         return bundle(args);
+    }
+    if args.deep {
+        return Err(Failure::input(
+            format!("{}: --deep is for bundles", args.model.display()),
+            "plans of an engine are always hashed whole; name the bundle",
+        ));
     }
     let engine = directory::read(&args.model)?;
     let recipe = args.gpu.as_deref().map(Recipe::load).transpose()?;
@@ -122,7 +131,19 @@ fn bundle(args: &Args) -> Outcome {
         ));
     }
     engine::manifest(&args.model)?;
-    let problem = Bundle::open(&args.model).err();
+    let opened = Bundle::open(&args.model);
+    let read = opened.and_then(|b| {
+        if args.deep {
+            verify_deep(&b).map(Some)
+        } else {
+            Ok(None)
+        }
+    });
+    let (deep, problem) = match read {
+        Ok(deep) => (deep, None),
+        Err(problem) => (None, Some(problem)),
+    };
+    let found = deep.map_or_else(|| "as exported".to_owned(), describe);
     let check = Check {
         what: "files of the bundle".to_owned(),
         outcome: if problem.is_none() {
@@ -131,9 +152,7 @@ fn bundle(args: &Args) -> Outcome {
             Said::Corrupt
         },
         expected: "as exported".to_owned(),
-        found: problem
-            .as_ref()
-            .map_or_else(|| "as exported".to_owned(), ToString::to_string),
+        found: problem.as_ref().map_or(found, ToString::to_string),
         hint: problem.as_ref().and_then(|p| p.hint()),
     };
     if args.json {
@@ -164,6 +183,15 @@ fn bundle(args: &Args) -> Outcome {
     })
 }
 
+/// What a deep check can say: of weights that the export did not hash, only size and header are known.
+fn describe(deep: Deep) -> String {
+    let rest = match deep.headers_only {
+        0 => String::new(),
+        n => format!("; {n} checkpoint files by size and header only (export --hash-weights)"),
+    };
+    format!("{} files, {} bytes{rest}", deep.files, deep.bytes)
+}
+
 fn table(checks: &[Check]) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -175,7 +203,7 @@ fn table(checks: &[Check]) -> String {
             Said::Misfit => "does not fit",
             Said::Corrupt => "corrupt",
         };
-        let found: String = check.found.chars().take(60).collect();
+        let found: String = check.found.chars().take(100).collect();
         table.add_row([check.what.as_str(), outcome, &found]);
     }
     table.to_string()

@@ -10,6 +10,7 @@ mod model;
 mod python;
 mod stop;
 mod stream;
+mod supported;
 mod template;
 mod tokenizer;
 mod values;

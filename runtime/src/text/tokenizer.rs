@@ -1,7 +1,8 @@
 //! The tokenizer of a checkpoint, and the bytes of every token.
 
-use super::{TextError, alphabet};
+use super::{TextError, alphabet, supported};
 use serde_json::Value;
+use std::io::Read;
 use std::path::Path;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::{AddedToken, Tokenizer as Inner};
@@ -9,7 +10,7 @@ use tokenizers::{AddedToken, Tokenizer as Inner};
 /// Largest `tokenizer.json` that is read, in bytes; the largest known has 33 MB.
 const MAX_BYTES: u64 = 256 << 20;
 /// Largest token id that is taken from a file.
-const MAX_ID: u32 = 1 << 24;
+const MAX_ID: u32 = 1 << 22;
 
 /// Encodes text, and knows the bytes of every token. Ids beyond the vocabulary have none.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ impl Tokenizer {
     /// A file is unreadable or no byte-level tokenizer.
     pub fn open(path: &Path, config: Option<&Path>) -> Result<Self, TextError> {
         let json = read_bounded(path)?;
+        supported::check(&json).map_err(|e| TextError::file(path, e))?;
         let inner = Inner::from_bytes(&json).map_err(|e| TextError::file(path, e))?;
         let config = config
             .map(|p| Ok::<_, TextError>((p, read_json(p)?)))
@@ -60,38 +62,15 @@ impl Tokenizer {
             .map(|(id, _)| *id)
             .collect();
         special.sort_unstable();
-        let mut tokens: Vec<(u32, String)> = inner
+        let mut tokens: Vec<(u32, String, bool)> = inner
             .get_vocab(false)
             .into_iter()
-            .map(|(t, id)| (id, t))
+            .filter(|(_, id)| !added.contains_key(id))
+            .map(|(t, id)| (id, t, false))
             .collect();
-        tokens.retain(|(id, _)| !added.contains_key(id));
-        let base = tokens.len();
-        tokens.extend(added.iter().map(|(id, t)| (*id, t.content.clone())));
-        let largest = tokens.iter().map(|(id, _)| *id).max().unwrap_or(0);
-        if largest > MAX_ID {
-            return Err(TextError::file(
-                path,
-                format!("token id {largest} is larger than {MAX_ID}"),
-            ));
-        }
-        let mut spelled = vec![Vec::new(); largest as usize + 1];
-        let alphabet = alphabet::char_to_byte();
-        for (i, (id, token)) in tokens.iter().enumerate() {
-            let out = &mut spelled[*id as usize];
-            if i < base {
-                alphabet::spell(token, &alphabet, out);
-            } else {
-                out.extend_from_slice(token.as_bytes());
-            }
-        }
-        let mut bytes = Vec::new();
-        let mut ends = Vec::with_capacity(spelled.len());
-        for token in spelled {
-            bytes.extend_from_slice(&token);
-            let end = u32::try_from(bytes.len());
-            ends.push(end.map_err(|_| TextError::file(path, "the tokens are longer than 4 GiB"))?);
-        }
+        tokens.extend(added.iter().map(|(id, t)| (*id, t.content.clone(), true)));
+        tokens.sort_unstable();
+        let (bytes, ends) = spell(&tokens).map_err(|reason| TextError::file(path, reason))?;
         Ok(Self {
             inner,
             bytes,
@@ -159,6 +138,36 @@ impl Tokenizer {
     }
 }
 
+/// Bytes of all tokens one after another, and where each id's bytes end. Tokens come by id, and say whether they are
+/// spelled as they are or in the alphabet of bytes.
+fn spell(tokens: &[(u32, String, bool)]) -> Result<(Vec<u8>, Vec<u32>), String> {
+    let largest = tokens.last().map_or(0, |(id, ..)| *id);
+    if largest > MAX_ID {
+        return Err(format!("token id {largest} is larger than {MAX_ID}"));
+    }
+    if let Some(two) = tokens.windows(2).find(|w| w[0].0 == w[1].0) {
+        return Err(format!(
+            "token id {} is given twice: {:?}, {:?}",
+            two[0].0, two[0].1, two[1].1
+        ));
+    }
+    let alphabet = alphabet::char_to_byte();
+    let mut bytes = Vec::new();
+    let mut ends = Vec::with_capacity(largest as usize + 1);
+    for (id, token, plain) in tokens {
+        let end =
+            |bytes: &Vec<u8>| u32::try_from(bytes.len()).map_err(|_| "the tokens are longer than 4 GiB");
+        ends.resize(*id as usize, end(&bytes)?);
+        if *plain {
+            bytes.extend_from_slice(token.as_bytes());
+        } else {
+            alphabet::spell(token, &alphabet, &mut bytes);
+        }
+        ends.push(end(&bytes)?);
+    }
+    Ok((bytes, ends))
+}
+
 /// Adds the tokens of `added_tokens_decoder` that follow the ones of `tokenizer.json`.
 fn add_missing(inner: &mut Inner, path: &Path, config: &Value) -> Result<(), TextError> {
     let Some(Value::Object(listed)) = config.get("added_tokens_decoder") else {
@@ -202,14 +211,17 @@ pub(super) fn read_bounded(path: &Path) -> Result<Vec<u8>, TextError> {
         path: path.to_owned(),
         source,
     };
-    let size = std::fs::metadata(path).map_err(read)?.len();
-    if size > MAX_BYTES {
+    let mut bytes = Vec::new();
+    // Not by the size that the system states: a device or a pipe has none.
+    let file = std::fs::File::open(path).map_err(read)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(TextError::file(
             path,
-            format!("{size} bytes, more than the {MAX_BYTES} that are read"),
+            format!("more than the {MAX_BYTES} bytes that are read"),
         ));
     }
-    std::fs::read(path).map_err(read)
+    Ok(bytes)
 }
 
 /// Reads a JSON file of bounded size.

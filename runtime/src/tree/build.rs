@@ -89,10 +89,10 @@ impl TreeBuilder {
         let lists = Lists(candidates);
         tree.reset(anchor);
         // A prefix is popped at most once a mode, and a pop leaves at most one entry more than before.
-        let most = budget.saturating_mul(modes.len()).min(MOST_POPS);
-        self.heap.clear(most + modes.len());
+        let most = budget.saturating_mul(modes.len());
+        self.heap.clear(most.min(MOST_POPS) + modes.len());
         self.pops.clear();
-        self.pops.reserve(most);
+        self.pops.reserve(most.min(MOST_POPS));
         for mode in modes.clone() {
             // Collapsed modes would pop every prefix once each, all of them ties, and add nothing.
             if (modes.start..mode).any(|earlier| lists.same(earlier, mode)) {
@@ -111,7 +111,8 @@ impl TreeBuilder {
         }
         let mut exact = true;
         let mut cut = false;
-        while tree.len() <= budget {
+        // Lists that name a token twice, as no engine should, would pop prefixes without end and add nothing.
+        while tree.len() <= budget && self.pops.len() < most {
             let Some(entry) = self.heap.peek() else {
                 exact &= !cut;
                 break;

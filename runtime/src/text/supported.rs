@@ -1,0 +1,173 @@
+//! What a `tokenizer.json` may hold: what byte-level BPE models use. The library behind knows much more; some of that draws
+//! at random, and some of it panics on files that contradict themselves.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Longest pattern that text is split by, in bytes; those of Qwen have 140.
+const MAX_PATTERN: usize = 4096;
+/// Most normalizers or splitters in a row, and how deep they may be nested.
+const MAX_STEPS: usize = 16;
+
+#[derive(Deserialize)]
+struct File {
+    model: Model,
+    #[serde(default)]
+    normalizer: Value,
+    #[serde(default)]
+    pre_tokenizer: Value,
+    #[serde(default)]
+    post_processor: Value,
+}
+
+/// The switches of a model; the vocabulary is skipped.
+#[derive(Deserialize)]
+struct Model {
+    #[serde(rename = "type", default)]
+    kind: Value,
+    #[serde(default)]
+    dropout: Value,
+    #[serde(default)]
+    unk_token: Value,
+    #[serde(default)]
+    continuing_subword_prefix: Value,
+    #[serde(default)]
+    end_of_word_suffix: Value,
+    #[serde(default)]
+    byte_fallback: Value,
+}
+
+/// Refuses what is not supported, by field.
+pub(super) fn check(json: &[u8]) -> Result<(), String> {
+    let file: File = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    let model = &file.model;
+    if model.kind != "BPE" {
+        return Err(format!(
+            "model.type: only \"BPE\" is supported, found {}",
+            brief(&model.kind)
+        ));
+    }
+    let switches = [
+        ("dropout", &model.dropout),
+        ("unk_token", &model.unk_token),
+        ("continuing_subword_prefix", &model.continuing_subword_prefix),
+        ("end_of_word_suffix", &model.end_of_word_suffix),
+        ("byte_fallback", &model.byte_fallback),
+    ];
+    for (name, value) in switches {
+        let off =
+            matches!(value, Value::Null | Value::Bool(false)) || *value == "" || value.as_f64() == Some(0.0);
+        if !off {
+            return Err(format!("model.{name}: {} is not supported", brief(value)));
+        }
+    }
+    steps(
+        "normalizer",
+        &file.normalizer,
+        "normalizers",
+        &["NFC", "NFD", "NFKC", "NFKD"],
+        0,
+    )?;
+    let splitters = &["Split", "ByteLevel", "Digits"];
+    steps(
+        "pre_tokenizer",
+        &file.pre_tokenizer,
+        "pretokenizers",
+        splitters,
+        0,
+    )?;
+    let processors = &["ByteLevel", "TemplateProcessing"];
+    steps(
+        "post_processor",
+        &file.post_processor,
+        "processors",
+        processors,
+        0,
+    )
+}
+
+/// A step of a known kind, or a list of them.
+fn steps(field: &str, step: &Value, list: &str, known: &[&str], depth: usize) -> Result<(), String> {
+    if step.is_null() {
+        return Ok(());
+    }
+    let kind = step.get("type").and_then(Value::as_str).unwrap_or_default();
+    if kind != "Sequence" {
+        if !known.contains(&kind) {
+            return Err(format!("{field}: only {known:?} are supported, found {kind:?}"));
+        }
+        let pattern = step
+            .pointer("/pattern/Regex")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if pattern.len() > MAX_PATTERN {
+            return Err(format!("{field}: a pattern of more than {MAX_PATTERN} bytes"));
+        }
+        return Ok(());
+    }
+    let inner = step.get(list).and_then(Value::as_array);
+    let inner = inner.ok_or_else(|| format!("{field}: {list} is no list"))?;
+    if inner.len() > MAX_STEPS || depth >= MAX_STEPS {
+        return Err(format!("{field}: more than {MAX_STEPS} steps"));
+    }
+    inner
+        .iter()
+        .try_for_each(|s| steps(field, s, list, known, depth + 1))
+}
+
+/// A value as an error shows it.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::Object(_) | Value::Array(_) => "a list or an object".to_owned(),
+        other => other.to_string().chars().take(60).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl Fn(&mut Value)) -> String {
+        let mut file: Value = serde_json::from_str(
+            r#"{"model":{"type":"BPE","vocab":{},"merges":[],"dropout":null,"continuing_subword_prefix":"","byte_fallback":false},
+                "normalizer":{"type":"NFC"},"decoder":{"type":"ByteLevel"},"post_processor":null,
+                "pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\s+"}},{"type":"ByteLevel"}]}}"#,
+        )
+        .unwrap();
+        check(file.to_string().as_bytes()).expect("the file without a change");
+        change(&mut file);
+        check(file.to_string().as_bytes()).expect_err("refused")
+    }
+
+    #[test]
+    fn other_tokenizers_are_refused_by_field() {
+        type Case = (&'static str, fn(&mut Value));
+        let cases: [Case; 9] = [
+            ("model.type", |f| f["model"]["type"] = "Unigram".into()),
+            ("model.type", |f| {
+                drop(f["model"].as_object_mut().unwrap().remove("type"))
+            }),
+            ("model.dropout", |f| f["model"]["dropout"] = 0.5.into()),
+            ("model.unk_token", |f| f["model"]["unk_token"] = "x".into()),
+            ("model.continuing_subword_prefix", |f| {
+                f["model"]["continuing_subword_prefix"] = "##".into()
+            }),
+            ("model.byte_fallback", |f| {
+                f["model"]["byte_fallback"] = true.into()
+            }),
+            ("normalizer: only", |f| {
+                f["normalizer"]["type"] = "Precompiled".into()
+            }),
+            ("pre_tokenizer: only", |f| {
+                f["pre_tokenizer"]["pretokenizers"][0]["type"] = "Metaspace".into()
+            }),
+            ("a pattern of more than", |f| {
+                f["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "x".repeat(5000).into();
+            }),
+        ];
+        for (needle, change) in cases {
+            let error = refused(change);
+            assert!(error.contains(needle), "{error}");
+        }
+    }
+}
