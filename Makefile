@@ -4,7 +4,7 @@
 # make build  the release binary, with the ONNX Runtime library beside it
 # make tensorrt  the release binary with TensorRT-RTX: `forkcast build`, and engines on a GPU
 # make test-tensorrt  engines built with the real TensorRT-RTX library, which needs no GPU
-# make test-gpu  the CUDA kernels on a GPU; where there is none it names what was not run (plugins/cuda/Makefile)
+# make test-gpu  kernels and the tiny pair on a GPU; where there is none it names what was not run
 # make lint   formatting and clippy
 # make clean  forget everything that was built or fetched
 
@@ -43,6 +43,8 @@ test-tensorrt: library
 
 test-gpu:
 	$(MAKE) --no-print-directory -C plugins/cuda test-gpu test-gpu-sanitized
+	$(MAKE) --no-print-directory tensorrt
+	scripts/test-gpu.sh $(TARGET)/release/forkcast
 
 serve-checks: build venv node
 	tests/serve/run.sh $(TARGET)/release/forkcast
