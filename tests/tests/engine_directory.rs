@@ -269,6 +269,32 @@ fn another_checkpoint_of_the_same_shape_runs_on_it() {
     );
 }
 
+/// Shapes are equal, an epsilon is not: the plans would compute something else, and nobody would see it.
+#[test]
+fn a_bundle_of_the_same_shape_with_other_constants_is_refused() {
+    let (first, other) = (hybrid(), hybrid());
+    let (dir, engine) = built(&first);
+    rewrite(&other, "draft", |model| {
+        let nodes = &mut model.graph.as_mut().expect("graph").node;
+        let norm = nodes
+            .iter_mut()
+            .find(|n| n.op_type() == "RMSNormalization")
+            .expect("a norm");
+        let epsilon = norm
+            .attribute
+            .iter_mut()
+            .find(|a| a.name() == "epsilon")
+            .expect("epsilon");
+        epsilon.f = Some(1e-3);
+    });
+    let checks = verify(&dir, &engine, Some(&other.path()), &Against::Recipe(&recipe(120)));
+    let check = only(&checks, "bundle", Outcome::Misfit);
+    assert!(
+        check.found.contains("\"draft\" computes something else"),
+        "{check:?}"
+    );
+}
+
 #[test]
 fn a_failed_or_cancelled_build_leaves_what_was_there() {
     let bundle = hybrid();

@@ -4,7 +4,7 @@ use super::{BuildError, Compiler, Listener, Prepared, Progress, prepare, profile
 use crate::bundle::Bundle;
 use crate::engine::{
     self, BundleRef, DRIVER_CUDA, Engine, FILE_NAME, Limits, Model, PATH_ROWS, PLUGIN_ABI, Plan,
-    Requirements, WeightMode, manifest_hash,
+    Requirements, WeightMode, essence, manifest_hash,
 };
 use crate::recipe::{Flavour, Recipe};
 use crate::staging::{self, Staging, StagingError};
@@ -82,6 +82,7 @@ pub fn build(
     let engine = describe(
         options,
         &bundle,
+        essence::fingerprints(&bundle)?,
         manifest_sha256,
         reference,
         compiler.version(),
@@ -144,6 +145,7 @@ fn plan(staging: &Staging, graph: &Prepared, bytes: &[u8]) -> Result<Plan, Stagi
 fn describe(
     options: &BuildOptions,
     bundle: &Bundle,
+    graphs: BTreeMap<String, String>,
     manifest_sha256: String,
     reference: PathBuf,
     tensorrt: String,
@@ -173,6 +175,7 @@ fn describe(
             depth: PATH_ROWS,
             prefill_rows: profiles::prefill_rows(recipe, &model),
         },
+        graphs,
         contexts,
         recipe: recipe.clone(),
         model,

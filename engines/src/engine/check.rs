@@ -174,6 +174,17 @@ pub(crate) fn same_bundle(engine: &Engine, bundle: &Bundle) -> Result<(), String
             ));
         }
     }
+    let found = super::essence::fingerprints(bundle).map_err(|e| e.to_string())?;
+    if let Some((graph, _)) = engine
+        .graphs
+        .iter()
+        .find(|(graph, hash)| found.get(*graph) != Some(hash))
+    {
+        return Err(format!(
+            "graph {graph:?} computes something else than the one that the engine was built from (rotary base, window, \
+             scale or epsilon, or another version of forkcast exported it)"
+        ));
+    }
     for (stage, plan) in &engine.plans {
         for weight in &plan.weights {
             super::pieces(bundle, stage, weight, &plan.weights)?;
@@ -284,7 +295,8 @@ fn library_of_host(engine: &Engine, library: Option<&Found>) -> Check {
 }
 
 fn plugins_of_host(plugins: Option<&Found>) -> Check {
-    let hint = "build it with `make -C plugins/cuda` and set FORKCAST_PLUGINS to libforkcast_plugins.so";
+    let hint =
+        "build it with `make -C plugins/cuda plugin` and set FORKCAST_PLUGINS to libforkcast_plugins.so";
     let problem = match plugins {
         None => Some("not found".to_owned()),
         Some(found) => crate::host::plugin_problem(found),

@@ -4,6 +4,7 @@
 //! `engine.json` is written last; nothing in it is a time or a path of the building machine that the user did not pass.
 
 mod check;
+pub(crate) mod essence;
 mod pieces;
 mod read;
 
@@ -53,6 +54,8 @@ pub struct Engine {
     pub bundle: BundleRef,
     /// Shapes that a bundle must have to run on it.
     pub model: Model,
+    /// Fingerprints of what the bundle's graphs compute, apart from the values and the layout of their weights.
+    pub graphs: BTreeMap<String, String>,
     /// Largest sizes.
     pub limits: Limits,
     /// Capacities that caches have, ascending: the recipe's context buckets as far as the model goes.

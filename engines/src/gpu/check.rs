@@ -4,10 +4,7 @@ use super::device::{Device, Program};
 use super::error::GpuError;
 use crate::backend::{BackendError, RowBatch};
 use crate::bundle::Bundle;
-use crate::engine::{Axis, Engine, Model, Plan, Port};
-use forkcast_plugins::onnx::proto::ModelProto;
-use prost::Message;
-use std::collections::BTreeMap;
+use crate::engine::{Axis, Engine, Model, Plan, Port, essence};
 use std::path::Path;
 
 fn limit<T>(text: String) -> Result<T, BackendError> {
@@ -139,7 +136,7 @@ pub(super) fn drafter(engine: &Engine, bundle: &Bundle, other: &Bundle) -> Resul
         ));
     }
     for stage in ["context", "draft"] {
-        let (own, new) = (essence(bundle, stage)?, essence(other, stage)?);
+        let (own, new) = (essence::of(bundle, stage)?, essence::of(other, stage)?);
         let differs = |(key, count): &(&String, &usize)| own.get(*key) != Some(*count);
         let missing = |(key, _): &(&String, &usize)| !new.contains_key(*key);
         if let Some((what, _)) = new.iter().find(differs).or_else(|| own.iter().find(missing)) {
@@ -150,59 +147,4 @@ pub(super) fn drafter(engine: &Engine, bundle: &Bundle, other: &Bundle) -> Resul
         }
     }
     Ok(())
-}
-
-/// Operators by which layouts of the same weights differ: one matrix for several projections, split afterwards.
-const LAYOUT: [&str; 2] = ["Gemm", "Split"];
-/// Integers are shapes and places, which the layout decides.
-const I64: i32 = 7;
-
-/// What a graph computes, whatever the layout of its weights: its nodes with their attributes, and its constants, each with
-/// how often it occurs.
-fn essence(bundle: &Bundle, stage: &str) -> Result<BTreeMap<String, usize>, GpuError> {
-    let mut found = BTreeMap::new();
-    let Some(model) = graph(bundle, stage)? else {
-        return Ok(found);
-    };
-    let mut note = |key: String| *found.entry(key).or_insert(0) += 1;
-    for function in &model.functions {
-        note(format!("{function:?}"));
-    }
-    if let Some(graph) = &model.graph {
-        let constants = graph.initializer.iter().filter(|t| t.data_location != Some(1));
-        for tensor in constants.filter(|t| t.data_type() != I64) {
-            let mut tensor = tensor.clone();
-            tensor.name = None;
-            note(format!("{tensor:?}"));
-        }
-        for node in graph.node.iter().filter(|n| !LAYOUT.contains(&n.op_type())) {
-            let tensors = node.attribute.iter().filter_map(|a| a.t.as_ref());
-            if tensors.into_iter().all(|t| t.data_type() != I64) {
-                note(format!(
-                    "{}.{} {:?}",
-                    node.domain(),
-                    node.op_type(),
-                    node.attribute
-                ));
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// A graph of a bundle.
-fn graph(bundle: &Bundle, stage: &str) -> Result<Option<ModelProto>, GpuError> {
-    let Some(entry) = bundle.manifest.graphs.get(stage) else {
-        return Ok(None);
-    };
-    let path = bundle.dir.join(&entry.file);
-    let bytes = std::fs::read(&path).map_err(|source| crate::bundle::OpenError::Io {
-        path: path.clone(),
-        source,
-    })?;
-    let model = ModelProto::decode(bytes.as_slice()).map_err(|e| crate::bundle::OpenError::Graph {
-        path,
-        reason: e.to_string(),
-    })?;
-    Ok(Some(model))
 }

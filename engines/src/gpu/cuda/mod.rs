@@ -38,6 +38,8 @@ pub(super) struct Shared {
     /// Whether kernels may have been compiled since the file was read.
     compiled: Cell<bool>,
     runtime: RefCell<Runtime<'static>>,
+    /// In TensorRT's registry for as long as plans are: TensorRT 11 only.
+    _plugins: Option<host::Plugins>,
     log: Log,
     driver: Driver,
 }
@@ -56,6 +58,7 @@ pub(super) fn open(dir: &Path, options: &GpuOptions) -> Result<Cuda, GpuError> {
         .iter()
         .position(|g| g.sm == engine.requires.sm)
         .unwrap_or(0);
+    let plugins = plugins(&engine)?;
     let driver = Driver::open(ordinal).map_err(failed("CUDA"))?;
     let log = Log::default();
     let said = |error: trtx::Error| failed("TensorRT")(log.error(&error));
@@ -69,9 +72,25 @@ pub(super) fn open(dir: &Path, options: &GpuOptions) -> Result<Cuda, GpuError> {
         cache_file: dir.join(engine::CACHE_NAME),
         compiled: Cell::new(false),
         runtime: RefCell::new(runtime),
+        _plugins: plugins,
         log,
         driver,
     })))
+}
+
+/// The plugin library, in the registry of the TensorRT that [`fits`] loaded, where the plans call plugins.
+fn plugins(engine: &Engine) -> Result<Option<host::Plugins>, GpuError> {
+    if engine.requires.plugin_abi.is_none() {
+        return Ok(None);
+    }
+    let path = host::find(Role::Plugins).map(|l| l.path).unwrap_or_default();
+    let plugins = host::Plugins::load(&path).map_err(|reason| GpuError::Host {
+        reason,
+        hint:
+            "build it with `make -C plugins/cuda plugin` and set FORKCAST_PLUGINS to libforkcast_plugins.so"
+                .to_owned(),
+    })?;
+    Ok(Some(plugins))
 }
 
 /// Checks everything that can be checked before the library is called, then loads the library.
@@ -85,14 +104,6 @@ fn fits(dir: &Path, engine: &Engine, options: &GpuOptions, driver: &host::Driver
         return Err(host(
             "the engine is for the other flavour of TensorRT".to_owned(),
             other,
-        ));
-    }
-    if engine.requires.plugin_abi.is_some() {
-        // Without it TensorRT would find no creator and say so in the middle of loading.
-        let hint = "engines for TensorRT-RTX need no plugins";
-        return Err(host(
-            "the plugin library cannot be loaded by this build yet".to_owned(),
-            hint,
         ));
     }
     let role = match FLAVOUR {
