@@ -39,7 +39,8 @@ test-tensorrt: library
 	@scripts/need-libclang.sh
 	@scripts/fetch-tensorrt.sh
 	$(CARGO) test --locked --release --package forkcast --features tensorrt --test tensorrt -- --nocapture --test-threads 2
-	$(CARGO) check --locked --release --package forkcast --features tensorrt-enterprise
+	$(CARGO) clippy --locked --release --package forkcast --features tensorrt --all-targets -- -D warnings
+	$(CARGO) clippy --locked --release --package forkcast --features tensorrt-enterprise -- -D warnings
 
 test-gpu:
 	$(MAKE) --no-print-directory -C plugins/cuda test-gpu test-gpu-sanitized
