@@ -232,3 +232,20 @@ fn another_drafter_at_load() {
         "/nowhere",
     );
 }
+
+/// A template that loops for ever is never rendered when it is not the exported one.
+#[test]
+fn a_changed_template_is_refused_before_it_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for entry in std::fs::read_dir(dflash()).expect("listed").flatten() {
+        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).expect("copied");
+    }
+    let changed = "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}";
+    std::fs::write(folder.path().join("chat_template.jinja"), changed).expect("written");
+    let chat = folder.path().join("chat.json");
+    std::fs::write(&chat, r#"[{"role": "user", "content": "hello"}]"#).expect("written");
+    let text = |p: &Path| p.to_str().expect("UTF-8").to_owned();
+    let ran = forkcast(&["generate", &text(folder.path()), "--chat", &text(&chat)]);
+    refused(&ran, 2, "chat_template.jinja");
+    assert!(ran.stderr.contains("changed since the export"), "{}", ran.stderr);
+}

@@ -41,3 +41,36 @@ fn a_signal_cancels_and_leaves_nothing() {
     names.sort();
     assert_eq!(names, ["bundle", "drafter", "target"]);
 }
+
+/// The same for an export that copies gigabytes.
+#[test]
+fn a_signal_during_an_export_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    sparse::write(&at("target"), "qwen3-4b");
+    let mut child = command()
+        .args(["export", "--copy-weights", "--dtype", "bf16", "--target"])
+        .arg(at("target"))
+        .arg("--out")
+        .arg(at("deep/bundle"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let start = Instant::now();
+    // It is writing: the folder beside the final place exists.
+    while !at("deep").is_dir() && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(child.try_wait().expect("waits").is_none(), "it is still writing");
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill");
+    assert!(sent.success());
+    let output = child.wait_with_output().expect("ends");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    let left = std::fs::read_dir(at("deep")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "files in the parent folder");
+}
