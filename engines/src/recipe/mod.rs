@@ -163,6 +163,17 @@ impl Recipe {
         if self.rows[0] != 1 {
             return Err("rows: the first bucket must be 1 (plain decoding)".to_owned());
         }
+        for (field, value, max) in [
+            ("workspace_mib", self.workspace_mib, 1 << 20),
+            ("hardware.memory_gib", u64::from(self.hardware.memory_gib), 4096),
+        ] {
+            if value == 0 || value > max {
+                return Err(format!("{field}: {value} is outside 1..={max}"));
+            }
+        }
+        if self.name.trim().is_empty() || self.gpu.trim().is_empty() {
+            return Err("name, gpu: must not be empty".to_owned());
+        }
         for (field, value) in [
             ("bandwidth_gb_s", self.hardware.bandwidth_gb_s),
             ("tflops_bf16", self.hardware.tflops_bf16),
@@ -207,6 +218,9 @@ mod tests {
             ("rows = [1, 16,", "rows = [2, 16,", "first bucket"),
             ("precision = \"bf16\"", "precision = \"fp4\"", "fp4"),
             ("workspace_mib", "workspace_gib", "workspace_gib"),
+            ("workspace_mib = 2048", "workspace_mib = 0", "workspace_mib: 0"),
+            ("memory_gib = 96", "memory_gib = 0", "memory_gib: 0"),
+            ("gpu = \"NVIDIA RTX PRO 6000 Blackwell\"", "gpu = \" \"", "gpu"),
             (
                 "bandwidth_gb_s = 1792.0",
                 "bandwidth_gb_s = -1.0",
