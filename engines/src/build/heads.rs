@@ -6,7 +6,8 @@ use forkcast_plugins::onnx::{Dim, ElementType, GraphBuilder, attr_i};
 /// Candidates a row of `head_top`: enough for every top-k up to it.
 pub(super) const TOP: usize = 64;
 
-/// `head_greedy`: the id of the largest logit of each row, i64 [R].
+/// `head_greedy`: the id of the largest logit of each row, i64 [R], and the sum of its logits, f32 [R], which shows a NaN
+/// wherever it is.
 pub(super) fn greedy(graph: &mut GraphProto) {
     let mut builder = GraphBuilder::new("greedy").with_prefix("forkcast.");
     builder.named(
@@ -15,7 +16,15 @@ pub(super) fn greedy(graph: &mut GraphProto) {
         &["best"],
         vec![attr_i("axis", 1), attr_i("keepdims", 0)],
     );
+    let axis = builder.const_i64(&[1], &[1]);
+    builder.named(
+        "ReduceSum",
+        &["logits", &axis],
+        &["sum"],
+        vec![attr_i("keepdims", 0)],
+    );
     builder.output("best", ElementType::I64, &[Dim::Symbol("R")]);
+    builder.output("sum", ElementType::F32, &[Dim::Symbol("R")]);
     replace_output(graph, builder.finish());
 }
 

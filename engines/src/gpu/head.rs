@@ -198,13 +198,13 @@ impl<D: Device> Head<D> {
                 let place = usize::try_from(id).ok().and_then(|i| line.get_mut(i));
                 place.map(|p| *p = value).ok_or_else(|| outside(id))
             };
-            if kind == Kind::Greedy {
-                set(self.pass.best(lane, row), 0.0)?;
-                continue;
-            }
-            // A NaN anywhere shows in the normaliser; the row must not look sound then.
+            // A NaN anywhere shows in the normaliser and in the sum; the row must not look sound then.
             if self.pass.total(lane, row).is_nan() {
                 line[0] = f32::NAN;
+                continue;
+            }
+            if kind == Kind::Greedy {
+                set(self.pass.best(lane, row), 0.0)?;
                 continue;
             }
             for (value, id) in self.pass.top(lane, row) {

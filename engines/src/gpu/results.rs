@@ -26,9 +26,13 @@ pub(super) struct Results {
 
 impl Results {
     pub(super) fn new<D: Device>(lane: &mut Lane<D>, rows: usize, width: usize) -> Result<Self, DeviceError> {
-        let bytes = rows * (width * 12 + 4).max(8);
+        let bytes = rows * (width.max(1) * 12 + 4);
         let block = lane.device.pin(bytes)?;
-        Ok(Self { block, rows, width })
+        Ok(Self {
+            block,
+            rows,
+            width: width.max(1),
+        })
     }
 
     /// Where logits, ids and normalisers begin.
@@ -48,7 +52,7 @@ impl Results {
         values.zip(get_i64(&bytes[ids + row * width * 8..][..width * 8]))
     }
 
-    /// Logarithm of the sum of exponentials of a row.
+    /// Logarithm of the sum of exponentials of a row; for [`Kind::Greedy`] the sum of its logits.
     pub(super) fn total<D: Device>(&self, lane: &Lane<D>, row: usize) -> f32 {
         let bytes = &lane.device.pinned(self.block)[self.parts()[2] + row * 4..][..4];
         get_f32(bytes).next().unwrap_or(f32::NAN)
@@ -74,7 +78,10 @@ impl Results {
         let [top, ids, total] = self.parts();
         match kind {
             Kind::Full => Ok(()),
-            Kind::Greedy => get("best", 0, rows * 8),
+            Kind::Greedy => {
+                get("best", 0, rows * 8)?;
+                get("sum", total, rows * 4)
+            }
             Kind::Top => {
                 get("top", top, rows * self.width * 4)?;
                 get("ids", ids, rows * self.width * 8)?;

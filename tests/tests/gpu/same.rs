@@ -4,7 +4,8 @@ use crate::engine::EngineDir;
 use forkcast::decode::{Ignore, Method, Request, decode};
 use forkcast::sample::Sampling;
 use forkcast_engines::backend::{Backend, Candidates, LogitNeeds, RowBatch};
-use forkcast_tests::bundles::{prefill, verify_chain};
+use forkcast_engines::engine::WeightMode;
+use forkcast_tests::bundles::{Bundle, prefill, verify_chain};
 use forkcast_tests::tensors::{assert_close, max_difference};
 use forkcast_tests::trees::Rows;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -278,6 +279,39 @@ fn less_than_full_needs_leave_the_best_entries_as_they_are() {
             );
             let known: Vec<usize> = (0..width).filter(|i| greedy[*i].is_finite()).collect();
             assert_eq!(known, order[..1]);
+        }
+    }
+}
+
+/// A head with a NaN in it: whatever is read of a row, the row must not look sound.
+#[test]
+fn a_nan_shows_whatever_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (from, to) = (forkcast_tests::paths::model("tiny-qwen3"), folder.path());
+    for entry in std::fs::read_dir(&from).expect("listed").flatten() {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
+    }
+    let file = to.join("model.safetensors");
+    let mut bytes = std::fs::read(&file).expect("read");
+    let header = u64::from_le_bytes(bytes[..8].try_into().expect("eight")) as usize;
+    let list: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header]).expect("a header");
+    let table = &list["model.embed_tokens.weight"];
+    let number = |v: &serde_json::Value| v.as_u64().expect("a number") as usize;
+    let start = 8 + header + number(&table["data_offsets"][0]);
+    let row =
+        (number(&table["data_offsets"][1]) - number(&table["data_offsets"][0])) / number(&table["shape"][0]);
+    // All bits set is a NaN in every type that weights have; the table is the head as well.
+    bytes[start + 9 * row..start + 10 * row].fill(0xff);
+    std::fs::write(&file, bytes).expect("written");
+    let dir = EngineDir::build(Bundle::export(to, None, None), WeightMode::Inputs);
+    let mut gpu = dir.open();
+    for needs in [LogitNeeds::Full, LogitNeeds::Top(20), LogitNeeds::Greedy] {
+        gpu.set_needs(needs);
+        verify_chain(&mut gpu, &[1, 2, 3]);
+        let rows = logits(&mut gpu, &[0, 2]);
+        let width = rows.len() / 2;
+        for row in rows.chunks(width) {
+            assert!(row.iter().any(|x| x.is_nan()), "{needs:?}");
         }
     }
 }
