@@ -5,6 +5,8 @@
 # make tensorrt  the release binary with TensorRT-RTX: `forkcast build`, and engines on a GPU
 # make test-tensorrt  engines built with the real TensorRT-RTX library, which needs no GPU
 # make test-gpu  kernels and the tiny pair on a GPU; where there is none it names what was not run
+# make fuzz   libFuzzer on every target, half an hour; FUZZ_SECONDS for each (tests/fuzz/run.sh)
+# make soak   2,000 requests against one server process, compared with cold runs
 # make lint   formatting and clippy
 # make clean  forget everything that was built or fetched
 
@@ -13,7 +15,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 FORKCAST_PYTHON ?= $(CURDIR)/.venv/bin/python
 export FORKCAST_PYTHON
 
-.PHONY: demo test serve-checks tensorrt test-tensorrt test-gpu build lint clean library venv node
+.PHONY: fuzz soak demo test serve-checks tensorrt test-tensorrt test-gpu build lint clean library venv node
 
 demo: build
 	$(TARGET)/release/forkcast demo
@@ -46,6 +48,12 @@ test-gpu:
 	$(MAKE) --no-print-directory -C plugins/cuda test-gpu test-gpu-sanitized
 	$(MAKE) --no-print-directory tensorrt
 	scripts/test-gpu.sh $(TARGET)/release/forkcast
+
+fuzz:
+	tests/fuzz/run.sh
+
+soak: build
+	tests/soak/run.sh $(TARGET)/release/forkcast
 
 serve-checks: build venv node
 	tests/serve/run.sh $(TARGET)/release/forkcast

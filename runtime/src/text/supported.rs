@@ -18,6 +18,9 @@ struct File {
     pre_tokenizer: Value,
     #[serde(default)]
     post_processor: Value,
+    /// Read whole here: the library panics on a decoder that is no valid JSON.
+    #[serde(default)]
+    decoder: Value,
 }
 
 /// The switches of a model; the vocabulary is skipped.
@@ -39,7 +42,16 @@ struct Model {
 
 /// Refuses what is not supported, by field.
 pub(super) fn check(json: &[u8]) -> Result<(), String> {
-    let file: File = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    // What is skipped while parsing is not looked at, so characters are checked first.
+    let text = std::str::from_utf8(json).map_err(|e| e.to_string())?;
+    let file: File = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let kind = file.decoder.get("type").and_then(Value::as_str);
+    if kind != Some("ByteLevel") {
+        return Err(format!(
+            "decoder: only ByteLevel is supported; this file has {}",
+            kind.map_or_else(|| "none".to_owned(), |k| format!("{k:?}"))
+        ));
+    }
     let model = &file.model;
     if model.kind != "BPE" {
         return Err(format!(
