@@ -12,7 +12,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,7 +22,7 @@ impl Random {
 
     /// A number below `n`, which is not 0.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        (self.number() % n as u64) as usize
     }
 }
 
@@ -127,7 +127,7 @@ fn number(out: &mut Vec<u8>, at: usize, random: &mut Random) {
         u64::MAX,
     ];
     let new = match random.below(3) {
-        0 => random.next() >> random.below(64),
+        0 => random.number() >> random.below(64),
         _ => numbers[random.below(numbers.len())],
     };
     out.splice(start..end, new.to_string().into_bytes());

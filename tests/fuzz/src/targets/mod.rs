@@ -40,7 +40,7 @@ pub const ALL: [Target; 14] = [
     },
     Target {
         // Ten million units of 64 bytes, and the buffer doubles while it grows.
-        bytes: 2 * 640 << 20,
+        bytes: (2 * 640) << 20,
         ..target("template", template)
     },
     target("conversation", conversation),
