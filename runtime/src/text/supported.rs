@@ -2,7 +2,9 @@
 //! at random, and some of it panics on files that contradict themselves.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Longest pattern that text is split by, in bytes; those of Qwen have 140.
 const MAX_PATTERN: usize = 4096;
@@ -23,9 +25,20 @@ struct File {
     decoder: Value,
 }
 
-/// The switches of a model; the vocabulary is skipped.
+/// A pair of tokens that becomes one; older files have it as one string.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Merge {
+    Pair(String, String),
+    Text(String),
+}
+
 #[derive(Deserialize)]
 struct Model {
+    #[serde(default)]
+    vocab: HashMap<String, IgnoredAny>,
+    #[serde(default)]
+    merges: Vec<Merge>,
     #[serde(rename = "type", default)]
     kind: Value,
     #[serde(default)]
@@ -73,6 +86,7 @@ pub(super) fn check(json: &[u8]) -> Result<(), String> {
             return Err(format!("model.{name}: {} is not supported", brief(value)));
         }
     }
+    merges(model)?;
     steps(
         "normalizer",
         &file.normalizer,
@@ -96,6 +110,24 @@ pub(super) fn check(json: &[u8]) -> Result<(), String> {
         processors,
         0,
     )
+}
+
+/// Parts and whole of every merge are tokens: the library panics on a whole that is longer than any token.
+fn merges(model: &Model) -> Result<(), String> {
+    for (i, merge) in model.merges.iter().enumerate() {
+        let (a, b) = match merge {
+            Merge::Pair(a, b) => (a.as_str(), b.as_str()),
+            Merge::Text(text) => text
+                .split_once(' ')
+                .ok_or_else(|| format!("model.merges[{i}]: is no pair"))?,
+        };
+        let whole = format!("{a}{b}");
+        if let Some(absent) = [a, b, &whole].into_iter().find(|t| !model.vocab.contains_key(*t)) {
+            let shown: String = absent.chars().take(60).collect();
+            return Err(format!("model.merges[{i}]: {shown:?} is not in the vocabulary"));
+        }
+    }
+    Ok(())
 }
 
 /// A step of a known kind, or a list of them.
@@ -154,7 +186,14 @@ mod tests {
     #[test]
     fn other_tokenizers_are_refused_by_field() {
         type Case = (&'static str, fn(&mut Value));
-        let cases: [Case; 9] = [
+        let cases: [Case; 11] = [
+            ("model.merges[0]: \"ab\" is not", |f| {
+                f["model"]["vocab"] = serde_json::json!({"a": 0, "b": 1});
+                f["model"]["merges"] = serde_json::json!([["a", "b"]]);
+            }),
+            ("model.merges[0]: is no pair", |f| {
+                f["model"]["merges"] = serde_json::json!(["ab"])
+            }),
             ("model.type", |f| f["model"]["type"] = "Unigram".into()),
             ("model.type", |f| {
                 drop(f["model"].as_object_mut().unwrap().remove("type"))
