@@ -83,7 +83,8 @@ impl ExportError {
             | Self::File { hint, .. }
             | Self::Tensor { hint, .. }
             | Self::Config { hint, .. } => hint.clone(),
-            Self::Read { .. } | Self::Write { .. } => None,
+            Self::Write { .. } => Some("name a folder in which you may write, with enough room".to_owned()),
+            Self::Read { .. } => None,
         }
     }
 

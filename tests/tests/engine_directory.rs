@@ -255,7 +255,7 @@ fn another_checkpoint_of_the_same_shape_runs_on_it() {
     assert!(checks.iter().all(|c| c.outcome == Outcome::Ok), "{checks:?}");
     let checks = verify(&dir, &engine, Some(&other.path()), &Against::Recipe(&here));
     let check = only(&checks, "bundle", Outcome::Misfit);
-    assert!(check.found.contains("target"), "{check:?}");
+    assert!(check.found.contains("target.family is \"qwen3_5\""), "{check:?}");
     let checks = verify(
         &dir,
         &engine,
@@ -500,6 +500,8 @@ fn descriptions_that_contradict_themselves_are_refused() {
             "listed twice",
         ),
         ("\"forkcast\":", "\"forkcats\":", "forkcats"),
+        ("\"depth\": 16", "\"depth\": 17", "limits"),
+        ("\"commit\": \"", "\"commits\": \"", "graphs: no \"commit\""),
     ] {
         assert!(text.contains(from), "{from}");
         // The recipe comes before the requirements: the last occurrence is theirs.

@@ -97,6 +97,9 @@ impl BuildError {
                 "`make tensorrt` fetches TensorRT-RTX and builds forkcast with it; TensorRT 11 must be installed"
                     .to_owned(),
             ),
+            Self::Staging(StagingError::Write { .. }) | Self::Engine(_) => {
+                Some("name a folder in which you may write, with enough room".to_owned())
+            }
             Self::Compile { .. } => Some("run again with RUST_LOG=info for what the library says".to_owned()),
             _ => None,
         }

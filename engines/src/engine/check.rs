@@ -6,6 +6,7 @@ use crate::host::{Driver, Found};
 use crate::manifest;
 use crate::recipe::{Flavour, ModelSize, Precision, Recipe, plan_round};
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::Read;
@@ -193,34 +194,40 @@ pub(crate) fn same_bundle(engine: &Engine, bundle: &Bundle) -> Result<(), String
     Ok(())
 }
 
-/// The first field in which two models differ.
+/// The first field in which two models differ; how long the context may be is no matter of shape.
 fn difference(expected: &Model, found: &Model) -> Option<String> {
-    let pairs = [
-        (
-            "dtype",
-            format!("{:?}", expected.dtype),
-            format!("{:?}", found.dtype),
-        ),
-        (
-            "target",
-            format!("{:?}", expected.target),
-            format!("{:?}", found.target),
-        ),
-        (
-            "drafter",
-            format!("{:?}", expected.drafter),
-            format!("{:?}", found.drafter),
-        ),
-        (
-            "taps",
-            format!("{:?}", expected.taps),
-            format!("{:?}", found.taps),
-        ),
-    ];
-    pairs
-        .into_iter()
-        .find(|(_, a, b)| a != b)
-        .map(|(field, a, b)| format!("{field} is {b}, the engine was built for {a}"))
+    let value = |model: &Model| {
+        let model = Model {
+            max_context: 0,
+            ..model.clone()
+        };
+        serde_json::to_value(model).unwrap_or_default()
+    };
+    first_difference("", &value(expected), &value(found))
+}
+
+fn first_difference(field: &str, expected: &Value, found: &Value) -> Option<String> {
+    let inside = |name: &str| match field {
+        "" => name.to_owned(),
+        _ => format!("{field}.{name}"),
+    };
+    match (expected, found) {
+        (Value::Object(a), Value::Object(b)) if a.len() == b.len() => a
+            .iter()
+            .find_map(|(name, a)| first_difference(&inside(name), a, b.get(name).unwrap_or(&Value::Null))),
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => a
+            .iter()
+            .zip(b)
+            .enumerate()
+            .find_map(|(i, (a, b))| first_difference(&format!("{field}[{i}]"), a, b)),
+        (Value::Array(a), Value::Array(b)) if field == "target.layers" => Some(format!(
+            "{field} has {} entries, the engine was built for {}",
+            b.len(),
+            a.len()
+        )),
+        (a, b) if a == b => None,
+        (a, b) => Some(format!("{field} is {b}, the engine was built for {a}")),
+    }
 }
 
 /// SHA-256 of the manifest of the bundle in `dir`.

@@ -1,6 +1,6 @@
 //! Reading and writing `engine.json`. Reading validates what later code relies on.
 
-use super::{Axis, Engine, FILE_NAME, Plan, SCHEMA, WeightMode};
+use super::{Axis, Engine, FILE_NAME, PATH_ROWS, Plan, SCHEMA, WeightMode, graph_of};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
@@ -96,6 +96,13 @@ fn validate(engine: &Engine) -> Result<(), String> {
     if engine.requires.sm != engine.recipe.sm || engine.requires.flavour != engine.recipe.flavour {
         return Err("requires: contradicts the recipe".to_owned());
     }
+    let l = &engine.limits;
+    if l.rows == 0 || l.prefill_rows == 0 || l.depth == 0 || l.depth > PATH_ROWS {
+        return Err(format!(
+            "limits: {} rows, {} rows of prefill, paths of {} (at most {PATH_ROWS})",
+            l.rows, l.prefill_rows, l.depth
+        ));
+    }
     for stage in ["target", "prefill", "head", "head_greedy", "head_top"] {
         if !engine.plans.contains_key(stage) {
             return Err(format!("plans: no {stage:?}"));
@@ -110,6 +117,12 @@ fn validate(engine: &Engine) -> Result<(), String> {
     let mut names = BTreeSet::from([FILE_NAME]);
     for (stage, plan) in &engine.plans {
         let field = format!("plans.{stage}");
+        if !engine.graphs.contains_key(graph_of(stage)) {
+            return Err(format!(
+                "graphs: no {:?}, which {field} was made from",
+                graph_of(stage)
+            ));
+        }
         if !names.insert(&plan.plan) {
             return Err(format!("{field}.plan: {:?} is listed twice", plan.plan));
         }

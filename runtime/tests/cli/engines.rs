@@ -96,7 +96,7 @@ fn inspected_and_verified() {
     refused(
         &forkcast(&["verify", &engine, "--gpu", &recipe, "--bundle", &dflash()]),
         3,
-        "drafter is",
+        "drafter.modes is 1",
     );
     let plan = Path::new(&engine).join("target.plan");
     std::fs::write(&plan, b"targex").expect("written");
