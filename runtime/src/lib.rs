@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod decode;
 pub mod sample;
 pub mod serve;

@@ -1,5 +1,6 @@
 //! The command line: one file per command. Data goes to stdout, everything for people to stderr.
 
+mod bench;
 mod build;
 mod completions;
 mod demo;
@@ -61,6 +62,8 @@ enum Command {
     Build(build::Args),
     /// Answer a prompt.
     Generate(generate::Args),
+    /// Measure every method on suites of prompts against plain, and compare such records.
+    Bench(Box<bench::Args>),
     /// Write logits, hidden states and tapped layers of given tokens to a safetensors file.
     Probe(probe::Args),
     /// Say what a bundle, an engine, a checkpoint or a safetensors file holds.
@@ -112,6 +115,7 @@ fn dispatch(command: &Command, matches: &ArgMatches) -> Outcome {
         Command::Export(args) => export::run(args),
         Command::Build(args) => build::run(args),
         Command::Generate(args) => generate::run(args, matches),
+        Command::Bench(args) => bench::run(args),
         Command::Probe(args) => probe::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Serve(args) => serve::run(args),

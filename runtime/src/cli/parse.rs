@@ -82,6 +82,22 @@ pub(super) fn min_p(text: &str) -> Result<f32, String> {
     real(text, "min-p", "[0, 1]", |x| (0.0..=1.0).contains(&x))
 }
 
+/// Rows that a round accepts on average.
+pub(super) fn acceptance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if (1.0..=1024.0).contains(&x) => Ok(x),
+        _ => Err("an acceptance length is a number in [1, 1024]".to_owned()),
+    }
+}
+
+/// A share in percent.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if (0.0..=100.0).contains(&x) => Ok(x),
+        _ => Err("a percentage is a number in [0, 100]".to_owned()),
+    }
+}
+
 fn real(text: &str, what: &str, range: &str, inside: impl Fn(f32) -> bool) -> Result<f32, String> {
     match text.parse::<f32>() {
         // No range contains NaN.

@@ -1,12 +1,12 @@
 //! What an answer cost and how well its drafts were accepted.
 
 use super::request::{FinishReason, Method};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Seconds spent in each stage of one answer. Head time counts as verify, except for the head pass
 /// over drafted rows, which counts as draft.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageSeconds {
     /// Prompt passes up to and including the first token.
     pub prefill: f64,

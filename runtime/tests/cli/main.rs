@@ -1,5 +1,6 @@
 //! The command line as scripts see it: the real binary, its output and its exit codes.
 
+mod bench;
 mod bundles;
 mod demo;
 mod engines;
