@@ -1,5 +1,6 @@
 //! forkcast's custom operators: schema, ONNX function bodies and CPU kernels for ONNX Runtime.
 
+pub mod agreement;
 pub mod args;
 pub mod bodies;
 pub mod error;

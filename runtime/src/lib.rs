@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod decode;
+pub mod proof;
 pub mod sample;
 pub mod serve;
 pub mod text;

@@ -45,7 +45,7 @@ impl Data {
 }
 
 /// Loads ONNX Runtime once: `ORT_DYLIB_PATH`, else the workspace's `lib/`.
-fn environment() -> &'static Environment {
+pub fn environment() -> &'static Environment {
     static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| {
         let path = std::env::var_os("ORT_DYLIB_PATH").map_or_else(

@@ -90,6 +90,14 @@ pub(super) fn acceptance(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A difference of logits.
+pub(super) fn gap(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if (0.0..=1e3).contains(&x) => Ok(x),
+        _ => Err("a gap of logits is a number in [0, 1000]".to_owned()),
+    }
+}
+
 /// A share in percent.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -5,6 +5,7 @@
 //! top-k, top-p, min-p. The draw inverts the cumulative distribution in id order.
 
 mod dice;
+mod distance;
 mod filter;
 mod history;
 pub mod reference;
@@ -13,6 +14,7 @@ mod settings;
 mod top;
 mod weight;
 
+pub use distance::distance;
 pub use history::History;
 pub use sampler::{Choice, Sampler};
 pub use settings::{Sampling, SamplingError};

@@ -7,5 +7,6 @@ mod engines;
 mod generate;
 mod inspect;
 mod probe;
+mod proof;
 mod refusals;
 mod run;

@@ -1,44 +1,20 @@
 //! `forkcast verify`: is an engine directory (or a bundle) whole, and does it fit?
 
+mod args;
+mod deep;
+mod tables;
+
+pub(super) use args::Args;
+
 use super::{Outcome, engine, output};
 use crate::exit::{Exit, Failure};
-use clap::builder::BoolishValueParser;
-use comfy_table::{Table, presets};
 use forkcast_engines::bundle::{Bundle, Deep, verify_deep};
 use forkcast_engines::engine::{self as directory, Against, Check, EngineError, Outcome as Said};
 use forkcast_engines::host::{self, Role};
 use forkcast_engines::recipe::{Flavour, Recipe};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
-
-const AFTER_HELP: &str = "\
-Neither a GPU nor TensorRT is needed. Exit code 0: everything is as built and fits; 1: a file is not what was built;
-3: whole, but not for this host (or the GPU that was named); 2: there is nothing to check.
-
-Examples:
-  forkcast verify engine
-  forkcast verify engine --gpu l40s --json
-  forkcast verify bundle --deep";
-
-/// Flags of `forkcast verify`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
-pub(super) struct Args {
-    /// An engine directory, or a bundle.
-    model: PathBuf,
-    /// Check against the GPU of this recipe instead of this host.
-    #[arg(long, value_name = "NAME", env = "FORKCAST_GPU", help_heading = "Against")]
-    gpu: Option<String>,
-    /// Bundle that the engine will run, instead of the one that it names.
-    #[arg(long, value_name = "DIR", env = "FORKCAST_BUNDLE", help_heading = "Against")]
-    bundle: Option<PathBuf>,
-    /// Of a bundle: hash all of every file, weights included, instead of sizes, headers and small files only.
-    #[arg(long, env = "FORKCAST_DEEP", value_parser = BoolishValueParser::new(), help_heading = "Against")]
-    deep: bool,
-    /// Print one JSON object.
-    #[arg(long, env = "FORKCAST_JSON", value_parser = BoolishValueParser::new(), help_heading = "Output")]
-    json: bool,
-}
+use std::path::Path;
+use tables::checks as table;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -46,17 +22,13 @@ struct Report<'a> {
     against: String,
     ok: bool,
     checks: &'a [Check],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<&'a deep::Found>,
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
     if !args.model.join(directory::FILE_NAME).is_file() {
         return bundle(args);
-    }
-    if args.deep {
-        return Err(Failure::input(
-            format!("{}: --deep is for bundles", args.model.display()),
-            "plans of an engine are always hashed whole; name the bundle",
-        ));
     }
     let engine = directory::read(&args.model)?;
     let recipe = args.gpu.as_deref().map(Recipe::load).transpose()?;
@@ -72,13 +44,20 @@ pub(super) fn run(args: &Args) -> Outcome {
         }
         None => ("this host".to_owned(), on_host(args, &engine)),
     };
-    let worst = checks.iter().map(|c| c.outcome).max().unwrap_or(Said::Ok);
+    let mut worst = checks.iter().map(|c| c.outcome).max().unwrap_or(Said::Ok);
+    let proof = (args.deep && worst <= Said::Skipped)
+        .then(|| deep::prove(args))
+        .transpose()?;
+    if proof.as_ref().is_some_and(|p| !p.holds()) {
+        worst = Said::Corrupt;
+    }
     if args.json {
         output::json(&Report {
             model: &args.model,
             against,
             ok: worst <= Said::Skipped,
             checks: &checks,
+            proof: proof.as_ref(),
         })?;
     } else {
         output::data(&format!(
@@ -86,6 +65,9 @@ pub(super) fn run(args: &Args) -> Outcome {
             args.model.display(),
             table(&checks)
         ))?;
+        if let Some(proof) = &proof {
+            output::data(&tables::proof(proof))?;
+        }
         for check in checks.iter().filter(|c| c.outcome > Said::Skipped) {
             let hint = check
                 .hint
@@ -155,12 +137,17 @@ fn bundle(args: &Args) -> Outcome {
         found: problem.as_ref().map_or(found, ToString::to_string),
         hint: problem.as_ref().and_then(|p| p.hint()),
     };
+    let proof = (args.deep && problem.is_none())
+        .then(|| deep::prove(args))
+        .transpose()?;
+    let ok = problem.is_none() && proof.as_ref().is_none_or(deep::Found::holds);
     if args.json {
         output::json(&Report {
             model: &args.model,
             against: "its manifest".to_owned(),
-            ok: problem.is_none(),
+            ok,
             checks: std::slice::from_ref(&check),
+            proof: proof.as_ref(),
         })?;
     } else {
         output::data(&format!(
@@ -175,12 +162,11 @@ fn bundle(args: &Args) -> Outcome {
             ));
             return Ok(Exit::No);
         }
+        if let Some(proof) = &proof {
+            output::data(&tables::proof(proof))?;
+        }
     }
-    Ok(if check.outcome == Said::Ok {
-        Exit::Done
-    } else {
-        Exit::No
-    })
+    Ok(if ok { Exit::Done } else { Exit::No })
 }
 
 /// What a deep check can say: of weights that the export did not hash, only size and header are known.
@@ -190,23 +176,6 @@ fn describe(deep: Deep) -> String {
         n => format!("; {n} checkpoint files by size and header only (export --hash-weights)"),
     };
     format!("{} files, {} bytes{rest}", deep.files, deep.bytes)
-}
-
-fn table(checks: &[Check]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["check", "outcome", "found"]);
-    for check in checks {
-        let outcome = match check.outcome {
-            Said::Ok => "ok",
-            Said::Skipped => "not asked",
-            Said::Misfit => "does not fit",
-            Said::Corrupt => "corrupt",
-        };
-        let found: String = check.found.chars().take(100).collect();
-        table.add_row([check.what.as_str(), outcome, &found]);
-    }
-    table.to_string()
 }
 
 impl From<EngineError> for Failure {

@@ -1,0 +1,250 @@
+//! Random calls of every operator.
+
+use super::Geometry;
+use crate::onnx::{attr_f, attr_i, proto::AttributeProto};
+use crate::ops;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// A tensor on its way into a session.
+#[derive(Clone, Debug)]
+pub(super) enum Data {
+    F32(Vec<usize>, Vec<f32>),
+    I64(Vec<usize>, Vec<i64>),
+    Bool(Vec<usize>, Vec<bool>),
+}
+
+/// A call of one operator.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) operator: &'static str,
+    pub(super) feeds: Vec<(&'static str, Data)>,
+    /// Names and ranks.
+    pub(super) outputs: &'static [(&'static str, usize)],
+    pub(super) attributes: Vec<AttributeProto>,
+    /// Parent of each row; row 0 is the root.
+    parents: Vec<usize>,
+}
+
+impl Case {
+    /// Largest cumulative gate of the call: `G` among its outputs or inputs; 0 without gates.
+    pub(super) fn gates(&self, outputs: &[Vec<f32>]) -> f64 {
+        let out = self.outputs.iter().position(|(name, _)| *name == "G");
+        let inside = self.feeds.iter().find_map(|(name, data)| match data {
+            Data::F32(_, values) if *name == "G" => Some(values),
+            _ => None,
+        });
+        let values = out.and_then(|i| outputs.get(i)).or(inside);
+        values.map_or(0.0, |v| v.iter().fold(0.0f64, |m, g| m.max(f64::from(g.abs()))))
+    }
+
+    fn feed(&self, name: &str) -> Option<&Data> {
+        self.feeds.iter().find(|(n, _)| *n == name).map(|(_, d)| d)
+    }
+}
+
+/// Numbers that a seed decides.
+pub(super) struct Dice(ChaCha8Rng);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.0.next_u64() % n.max(1) as u64) as usize
+    }
+
+    /// Uniform in [low, low + width).
+    fn between(&mut self, low: f32, width: f32, len: usize) -> Vec<f32> {
+        (0..len)
+            .map(|_| low + width * (self.0.next_u32() >> 8) as f32 / (1 << 24) as f32)
+            .collect()
+    }
+
+    fn uniform(&mut self, len: usize) -> Vec<f32> {
+        self.between(-1.0, 2.0, len)
+    }
+
+    /// Parents of a tree; paths have at most 16 rows, or the tree is one chain.
+    fn tree(&mut self, rows: usize) -> Vec<usize> {
+        if self.below(4) == 0 {
+            return (0..rows).map(|i: usize| i.saturating_sub(1)).collect();
+        }
+        let (mut parents, mut depths) = (vec![0], vec![1]);
+        while parents.len() < rows {
+            let newest = parents.len();
+            let low = newest.saturating_sub(6);
+            let mut parent = low + self.below(newest - low);
+            while depths[parent] >= 16 {
+                parent = parents[parent];
+            }
+            depths.push(depths[parent] + 1);
+            parents.push(parent);
+        }
+        parents
+    }
+}
+
+/// Rows from the root to `row`.
+fn path(parents: &[usize], row: usize) -> Vec<usize> {
+    let mut path = vec![row];
+    let mut at = row;
+    while at != 0 {
+        at = parents[at];
+        path.push(at);
+    }
+    path.reverse();
+    path
+}
+
+fn ancestors(parents: &[usize]) -> Data {
+    let n = parents.len();
+    let mut mask = vec![false; n * n];
+    for row in 0..n {
+        path(parents, row)
+            .iter()
+            .for_each(|seen| mask[row * n + seen] = true);
+    }
+    Data::Bool(vec![n, n], mask)
+}
+
+/// Calls of a layer's operators that need no other's results.
+pub(super) fn first(dice: &mut Dice, geometry: Geometry, rows: usize) -> Vec<Case> {
+    match geometry {
+        Geometry::Attention {
+            heads,
+            kv_heads,
+            head_dim,
+        } => vec![attention(dice, rows, heads, kv_heads, head_dim)],
+        Geometry::Delta {
+            key_heads,
+            value_heads,
+            key_dim,
+            value_dim,
+            taps,
+        } => {
+            let channels = 2 * key_heads * key_dim + value_heads * value_dim;
+            vec![
+                conv(dice, rows, channels, taps),
+                delta(dice, rows, [key_heads, value_heads, key_dim, value_dim]),
+            ]
+        }
+    }
+}
+
+fn attention(dice: &mut Dice, rows: usize, heads: usize, kv_heads: usize, dim: usize) -> Case {
+    let parents = dice.tree(rows);
+    let past = dice.below(100);
+    let capacity = past + dice.below(8);
+    let window = [0, 0, 5, 64][dice.below(4)];
+    let kv = kv_heads * dim;
+    let q = dice.between(-3.0, 6.0, rows * heads * dim);
+    let cache = |dice: &mut Dice| {
+        let mut values = dice.uniform(capacity * kv);
+        // Rows that are not committed may hold anything.
+        values[past * kv..].fill(f32::NAN);
+        Data::F32(vec![capacity, kv_heads, dim], values)
+    };
+    let (past_k, past_v) = (cache(dice), cache(dice));
+    let positions = (0..rows).map(|row| (past + path(&parents, row).len() - 1) as i64);
+    Case {
+        operator: ops::TREE_ATTENTION,
+        feeds: vec![
+            ("q", Data::F32(vec![rows, heads, dim], q)),
+            ("k", Data::F32(vec![rows, kv_heads, dim], dice.uniform(rows * kv))),
+            ("v", Data::F32(vec![rows, kv_heads, dim], dice.uniform(rows * kv))),
+            ("past_k", past_k),
+            ("past_v", past_v),
+            ("past_len", Data::I64(vec![1], vec![past as i64])),
+            ("positions", Data::I64(vec![rows], positions.collect())),
+            ("visible", ancestors(&parents)),
+        ],
+        outputs: &[("o", 3)],
+        attributes: vec![attr_f("scale", (dim as f32).powf(-0.5)), attr_i("window", window)],
+        parents,
+    }
+}
+
+fn conv(dice: &mut Dice, rows: usize, channels: usize, taps: usize) -> Case {
+    let parents = dice.tree(rows);
+    Case {
+        operator: ops::TREE_CAUSAL_CONV,
+        feeds: vec![
+            (
+                "x",
+                Data::F32(vec![rows, channels], dice.between(-4.0, 8.0, rows * channels)),
+            ),
+            (
+                "past",
+                Data::F32(vec![taps - 1, channels], dice.uniform((taps - 1) * channels)),
+            ),
+            (
+                "weight",
+                Data::F32(vec![channels, taps], dice.uniform(channels * taps)),
+            ),
+            ("ancestors", ancestors(&parents)),
+        ],
+        outputs: &[("y", 2)],
+        attributes: vec![],
+        parents,
+    }
+}
+
+fn delta(dice: &mut Dice, rows: usize, [hk, hv, dk, dv]: [usize; 4]) -> Case {
+    let parents = dice.tree(rows);
+    // Normalised as the graphs do: q also by 1/sqrt(DK).
+    let mut unit = |scale: f32| {
+        let mut values = dice.uniform(rows * hk * dk);
+        for head in values.chunks_mut(dk) {
+            let norm = (head.iter().map(|x| x * x).sum::<f32>() + 1e-6).sqrt();
+            head.iter_mut().for_each(|x| *x *= scale / norm);
+        }
+        Data::F32(vec![rows, hk, dk], values)
+    };
+    let (q, k) = (unit((dk as f32).powf(-0.5)), unit(1.0));
+    Case {
+        operator: ops::TREE_DELTA_RULE,
+        feeds: vec![
+            ("q", q),
+            ("k", k),
+            ("v", Data::F32(vec![rows, hv, dv], dice.uniform(rows * hv * dv))),
+            ("g", Data::F32(vec![rows, hv], dice.between(-1.0, 1.0, rows * hv))),
+            (
+                "beta",
+                Data::F32(vec![rows, hv], dice.between(0.0, 1.0, rows * hv)),
+            ),
+            ("state", Data::F32(vec![hv, dk, dv], dice.uniform(hv * dk * dv))),
+            ("ancestors", ancestors(&parents)),
+        ],
+        outputs: &[("o", 3), ("u", 3), ("G", 2)],
+        attributes: vec![],
+        parents,
+    }
+}
+
+/// The commit of a random path after a call of the delta rule; `None` after another operator.
+pub(super) fn update(dice: &mut Dice, delta: &Case, found: &[Vec<f32>]) -> Option<Case> {
+    let (Some(state), Some(k), [_, u, gates]) = (delta.feed("state"), delta.feed("k"), found) else {
+        return None;
+    };
+    let Some(Data::F32(value_shape, _)) = delta.feed("v") else {
+        return None;
+    };
+    let accepted = path(&delta.parents, dice.below(delta.parents.len()));
+    let accepted: Vec<i64> = accepted.iter().map(|row| *row as i64).collect();
+    let gate_shape = value_shape[..2].to_vec();
+    Some(Case {
+        operator: ops::DELTA_BRANCH_UPDATE,
+        feeds: vec![
+            ("state", state.clone()),
+            ("k", k.clone()),
+            ("u", Data::F32(value_shape.clone(), u.clone())),
+            ("G", Data::F32(gate_shape, gates.clone())),
+            ("path", Data::I64(vec![accepted.len()], accepted)),
+        ],
+        outputs: &[("state_out", 3)],
+        attributes: vec![],
+        parents: delta.parents.clone(),
+    })
+}

@@ -1,0 +1,130 @@
+//! `--deep`: the model is run.
+
+use super::super::engine::{ModelArgs, check_prompt, context, locate, manifest, open};
+use super::super::output;
+use super::Args;
+use crate::exit::{Exit, Failure};
+use forkcast::bench::suite;
+use forkcast::proof::operators::{self, Operator};
+use forkcast::proof::{Bounds, Proof, Sample, Settings, prove as prove_engine};
+use forkcast::text::TextModel;
+use forkcast_engines::manifest::Manifest;
+use serde::Serialize;
+
+/// Tokens of a prompt where there is no suite.
+const PROMPT: usize = 32;
+/// Seed of prompts and operator calls.
+const SEED: u64 = 1;
+
+/// What the proof found.
+#[derive(Debug, Serialize)]
+pub(super) struct Found {
+    /// Prompts.
+    pub(super) samples: usize,
+    /// Gap below which rows are listed.
+    pub(super) listed: f64,
+    settings: Settings,
+    #[serde(flatten)]
+    pub(super) proof: Proof,
+    /// Empty for an engine directory.
+    pub(super) operators: Vec<Operator>,
+}
+
+impl Found {
+    /// Whether nothing was found against the model.
+    pub(super) fn holds(&self) -> bool {
+        self.proof.holds() && self.operators.iter().all(|o| o.holds)
+    }
+}
+
+/// Opens the model and proves what can be.
+pub(super) fn prove(args: &Args) -> Result<Found, Failure> {
+    let model = ModelArgs {
+        engine: args.engine,
+        bundle: args.bundle.clone(),
+        drafter: None,
+    };
+    let place = locate(&args.model, &model)?;
+    let manifest = manifest(&place.bundle)?;
+    let text = TextModel::of_bundle(&place.bundle, &manifest)?;
+    let context = context(&place, &manifest, &model);
+    let settings = settings(args, &manifest)?;
+    let samples = samples(args, &manifest, &text, context)?;
+    let on_gpu = place.engine.is_some();
+    let mut engine = open(&place, &model)?;
+    let bar = output::spinner();
+    let mut tell = |line: &str| bar.set_message(line.to_owned());
+    let proof = prove_engine(
+        engine.as_mut(),
+        &samples,
+        &manifest.stop_ids,
+        &settings,
+        !on_gpu,
+        &mut tell,
+    );
+    let proof = proof.map_err(Failure::from)?;
+    tell("operators");
+    let operators = if on_gpu {
+        Vec::new()
+    } else {
+        operators::check(&manifest, SEED).map_err(|e| Failure::with(Exit::Running, e, None))?
+    };
+    bar.finish_and_clear();
+    Ok(Found {
+        samples: samples.len(),
+        listed: settings.bounds.listed,
+        settings,
+        proof,
+        operators,
+    })
+}
+
+fn settings(args: &Args, manifest: &Manifest) -> Result<Settings, Failure> {
+    if args.temperature == 0.0 {
+        return Err(Failure::input(
+            "--temperature 0: this is compared anyway",
+            "name the temperature of the answers with a seed, above 0",
+        ));
+    }
+    let mut bounds = Bounds::of(manifest.dtype);
+    if let Some(gap) = args.near_tie {
+        bounds.near_tie = gap;
+        bounds.listed = 10.0 * gap;
+    }
+    Ok(Settings {
+        budgets: args.budgets.clone(),
+        seeds: args.seeds.clone(),
+        temperature: args.temperature,
+        max_tokens: args.max_tokens,
+        bounds,
+    })
+}
+
+/// The prompts: of suites their first turns, else seeded ids.
+fn samples(
+    args: &Args,
+    manifest: &Manifest,
+    text: &TextModel,
+    context: usize,
+) -> Result<Vec<Sample>, Failure> {
+    let mut suites = Vec::new();
+    for path in &args.suite {
+        let mut suite = suite::read(path)?;
+        suite.select(Some(args.samples), None);
+        suites.push(suite);
+    }
+    if suites.is_empty() {
+        let length = PROMPT.min(context / 2).max(1);
+        suites.push(suite::random(manifest.target.vocab, args.samples, length, SEED));
+    }
+    let mut samples = Vec::new();
+    for suite in &suites {
+        for prompt in &suite.prompts {
+            let tokens = prompt.ask.tokens(0, &mut Vec::new(), text, None)?;
+            check_prompt(&tokens, manifest, context)?;
+            let id = format!("{} {}", suite.name, prompt.id);
+            samples.push(Sample { id, tokens });
+        }
+    }
+    Ok(samples)
+}
