@@ -10,4 +10,4 @@ pub mod ops;
 pub mod reference;
 mod register;
 
-pub use register::operator_domain;
+pub use register::{fused_domain, operator_domain};

@@ -29,3 +29,27 @@ pub const ALL: [&str; 4] = [
     TREE_DELTA_RULE,
     DELTA_BRANCH_UPDATE,
 ];
+
+/// Chains of standard operators that the CPU runs as one: what lies between two matrix products. They save nodes and
+/// copies; their bodies are those chains, so that everything without the kernels runs them too. All float32.
+pub mod fused {
+    /// Domain of the fused operators.
+    pub const DOMAIN: &str = "forkcast.fused";
+    /// `x [N,2I] -> y [N,I]`: `silu(x[:, :I]) * x[:, I:]`.
+    pub const SWI_GLU: &str = "SwiGlu";
+    /// `(c [N,2*HK*DK + HV*DV], a [N,HV], b [N,HV], dt_bias [HV], decay [HV]) -> (q [N,HK,DK], k [N,HK,DK], v [N,HV,DV],
+    /// g [N,HV], beta [N,HV])`; attributes `key_heads`, `key_dim`. What `TreeDeltaRule` takes: q and k cut out of the
+    /// convolution's result and l2-normed (epsilon 1e-6), q also times DK^-1/2, v cut out,
+    /// `g = decay * softplus(a + dt_bias)`, `beta = sigmoid(b)`.
+    pub const DELTA_INPUTS: &str = "DeltaInputs";
+    /// `(o [N,H,D], z [N,H*D], w [D]) -> y [N,H*D]`; attribute `epsilon`: `w * rms_norm(o) * silu(z)`.
+    pub const GATED_NORM: &str = "GatedNorm";
+    /// `(x [N,H*S], w [D], cos [N,1,R/2], sin [N,1,R/2]) -> y [N,H,D]`; attributes `heads`, `rotary` (R, 0 when R = D) and
+    /// `epsilon`: the first D of the S numbers of every head, RMS-normed with scale w, the first R of them rotated
+    /// (half-split).
+    pub const HEAD_NORM_ROPE: &str = "HeadNormRope";
+    /// `(o [N,H,D], x [N,H*2D]) -> y [N,H*D]`: `o * sigmoid(second half of every head of x)`.
+    pub const SIGMOID_GATE: &str = "SigmoidGate";
+    /// All of them.
+    pub const ALL: [&str; 5] = [SWI_GLU, DELTA_INPUTS, GATED_NORM, HEAD_NORM_ROPE, SIGMOID_GATE];
+}

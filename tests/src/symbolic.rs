@@ -108,6 +108,9 @@ fn outputs(node: &NodeProto, values: &HashMap<String, Value>) -> Option<Vec<Valu
     if node.domain() == ops::DOMAIN {
         return custom(node.op_type(), &input);
     }
+    if node.domain() == ops::fused::DOMAIN {
+        return fused(node, &input);
+    }
     let one = match node.op_type() {
         "Constant" => constant(attribute(node, "value")?.t.as_ref()?),
         "Cast" => Value::new(int(node, "to", 0) as i32, first()?.dims.clone()),
@@ -221,4 +224,35 @@ fn custom<'a>(op: &str, input: &impl Fn(usize) -> Option<&'a Value>) -> Option<V
         ops::TREE_DELTA_RULE => Some(vec![like(2)?, like(2)?, like(3)?]),
         _ => None,
     }
+}
+
+/// Outputs of the fused operators.
+fn fused<'a>(node: &NodeProto, input: &impl Fn(usize) -> Option<&'a Value>) -> Option<Vec<Value>> {
+    let x = input(0)?;
+    let (element, rows) = (x.element, x.dims.first()?.clone());
+    let size = |name: &str| int(node, name, 0);
+    let number = |i: usize, axis: usize| input(i)?.dims.get(axis)?.parse::<i64>().ok();
+    let value = |dims: &[i64]| {
+        let dims = dims.iter().map(i64::to_string);
+        Value::new(element, std::iter::once(rows.clone()).chain(dims).collect())
+    };
+    Some(match node.op_type() {
+        ops::fused::SWI_GLU => vec![value(&[number(0, 1)? / 2])],
+        ops::fused::GATED_NORM | ops::fused::SIGMOID_GATE => vec![value(&[number(0, 1)? * number(0, 2)?])],
+        ops::fused::HEAD_NORM_ROPE => vec![value(&[size("heads"), number(1, 0)?])],
+        ops::fused::DELTA_INPUTS => {
+            let (heads, dim, values) = (size("key_heads"), size("key_dim"), number(1, 1)?);
+            let keys = value(&[heads, dim]);
+            let per_head = (number(0, 1)? - 2 * heads * dim) / values;
+            let gates = value(&[values]);
+            vec![
+                keys.clone(),
+                keys,
+                value(&[values, per_head]),
+                gates.clone(),
+                gates,
+            ]
+        }
+        _ => return None,
+    })
 }

@@ -19,7 +19,13 @@ pub(super) fn replace(model: &mut ModelProto, stage: &str, flavour: Flavour) {
             } else {
                 tensorrt::trees()
             };
-            model.functions = bodies.into_iter().filter(|f| used.contains(f.name())).collect();
+            // Bodies of fused operators are standard operators, the same everywhere.
+            model
+                .functions
+                .retain(|f| f.domain() == forkcast_plugins::ops::fused::DOMAIN);
+            model
+                .functions
+                .extend(bodies.into_iter().filter(|f| used.contains(f.name())));
         }
         Flavour::Tensorrt => {
             forkcast_plugins::bodies::strip_bodies(model);

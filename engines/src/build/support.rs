@@ -90,6 +90,12 @@ fn check_node(node: &NodeProto, model: &ModelProto, flavour: Flavour) -> Result<
                 ));
             }
         }
+        ops::fused::DOMAIN => {
+            let mut bodies = model.functions.iter();
+            if !bodies.any(|f| f.name() == op && f.domain() == ops::fused::DOMAIN) {
+                return refuse(format!("operator forkcast.fused.{op} has no function body"));
+            }
+        }
         other => return refuse(format!("operator {op:?} of domain {other:?}")),
     }
     if node.attribute.iter().any(AttributeProto::has_graph) {

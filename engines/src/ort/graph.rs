@@ -127,6 +127,7 @@ impl Loader<'_> {
         if self.bundle.manifest.dtype == Dtype::F32 {
             // The kernels take float32; other types run the function bodies that the graph carries.
             builder = builder.with_operators(forkcast_plugins::operator_domain()?)?;
+            builder = builder.with_operators(forkcast_plugins::fused_domain()?)?;
         }
         Ok(builder
             .with_optimization_level(GraphOptimizationLevel::All)?

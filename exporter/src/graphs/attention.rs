@@ -6,7 +6,7 @@ use crate::ExportError;
 use crate::weights::Store;
 use forkcast_engines::manifest::Attention;
 use forkcast_plugins::onnx::{attr_f, attr_i};
-use forkcast_plugins::ops;
+use forkcast_plugins::ops::{self, fused};
 
 /// One attention layer and the values it is connected to.
 pub(super) struct AttentionLayer<'a> {
@@ -57,30 +57,26 @@ impl AttentionLayer<'_> {
         let [q, k, v] = parts.as_slice() else {
             unreachable!("three projections were asked for");
         };
-        let (q, gate) = if self.gated {
-            let both = net.reshape(q, &[0, h, 1, 2 * d]);
-            let halves = net.split(&both, &[head_dim, head_dim], 3);
-            let gate = net.reshape(&halves[1], &[0, h, d]);
-            (halves[0].clone(), Some(gate))
-        } else {
-            (net.reshape(q, &[0, h, 1, d]), None)
-        };
-        let q = heads_normed(net, store, self, "q_norm", &q)?;
-        let q = net.reshape(&q, &[0, h, d]);
-        let k = net.reshape(k, &[0, kv_heads as i64, 1, d]);
-        let k = heads_normed(net, store, self, "k_norm", &k)?;
         let [k_name, v_name] = match self.outputs {
             Some([k, v]) => [k.to_owned(), v.to_owned()],
             None => [net.fresh("k"), net.fresh("v")],
         };
-        net.reshape_named(&k, &[0, kv_heads as i64, d], &k_name);
+        let normed = HeadNorm {
+            layer: self.prefix,
+            head_dim,
+            eps: self.eps,
+            add_one: self.add_one,
+            tables: self.tables,
+        };
+        let (q_name, gate) = self.queries(net, store, &normed, q)?;
+        normed.build(net, store, "k_norm", k, kv_heads, &k_name)?;
         net.reshape_named(v, &[0, kv_heads as i64, d], &v_name);
         let o = net.fresh("attention");
         let [past_k, past_v] = self.past;
         net.custom(
             ops::TREE_ATTENTION,
             &[
-                &q,
+                &q_name,
                 &k_name,
                 &v_name,
                 past_k,
@@ -95,15 +91,54 @@ impl AttentionLayer<'_> {
                 attr_i("window", self.window as i64),
             ],
         );
-        let mut o = o;
-        if let Some(gate) = gate {
-            let gate = net.op("Sigmoid", &[&gate]);
-            o = net.op("Mul", &[&o, &gate]);
-        }
-        let o = net.reshape(&o, &[0, h * d]);
+        let o = match gate {
+            Some(Gate::Within(raw)) => {
+                let y = net.fresh("gated");
+                net.fused(fused::SIGMOID_GATE, &[&o, &raw], &[&y], Vec::new());
+                y
+            }
+            Some(Gate::Alone(gate)) => {
+                let gate = net.op("Sigmoid", &[&gate]);
+                let o = net.op("Mul", &[&o, &gate]);
+                net.reshape(&o, &[0, h * d])
+            }
+            None => net.reshape(&o, &[0, h * d]),
+        };
         let name = format!("{}self_attn.o_proj.weight", self.prefix);
         linear(net, store, &o, &name, [self.hidden, heads * head_dim], Some(x))
     }
+}
+
+impl AttentionLayer<'_> {
+    /// Normed and rotated queries `[N, QH, D]` of the projection `q`, and the output gate where there is one.
+    fn queries(
+        &self,
+        net: &mut Net,
+        store: &mut Store<'_>,
+        normed: &HeadNorm<'_>,
+        q: &str,
+    ) -> Result<(String, Option<Gate>), ExportError> {
+        let (heads, head_dim) = (self.shape.heads, self.shape.head_dim);
+        let name = net.fresh("q");
+        if !self.gated || net.fuses() {
+            normed.build(net, store, "q_norm", q, heads, &name)?;
+            return Ok((name, self.gated.then(|| Gate::Within(q.to_owned()))));
+        }
+        let (h, d) = (heads as i64, head_dim as i64);
+        let both = net.reshape(q, &[0, h, 1, 2 * d]);
+        let halves = net.split(&both, &[head_dim, head_dim], 3);
+        let gate = net.reshape(&halves[1], &[0, h, d]);
+        normed.build(net, store, "q_norm", &halves[0], heads, &name)?;
+        Ok((name, Some(Gate::Alone(gate))))
+    }
+}
+
+/// The output gate of a layer, before its sigmoid.
+enum Gate {
+    /// The second half of every head of this projection.
+    Within(String),
+    /// This value, `[N, QH, D]`.
+    Alone(String),
 }
 
 fn qkv(
@@ -132,16 +167,53 @@ fn qkv(
     )
 }
 
-/// Norm per head, then rotation: `[N, heads, 1, D]`.
-fn heads_normed(
-    net: &mut Net,
-    store: &mut Store<'_>,
-    layer: &AttentionLayer<'_>,
-    name: &str,
-    x: &str,
-) -> Result<String, ExportError> {
-    let name = format!("{}self_attn.{name}.weight", layer.prefix);
-    let w = norm_weight(net, store, &name, layer.shape.head_dim, layer.add_one)?;
-    let x = net.norm(x, &w, layer.eps);
-    Ok(net.rotate(&x, layer.tables, layer.shape.head_dim))
+/// RMS norm of every head, then rotation.
+pub(super) struct HeadNorm<'a> {
+    /// What stands before `self_attn.`.
+    pub(super) layer: &'a str,
+    /// D.
+    pub(super) head_dim: usize,
+    /// Epsilon of the norm.
+    pub(super) eps: f32,
+    /// The norm multiplies by `1 + w`.
+    pub(super) add_one: bool,
+    /// Rotary tables.
+    pub(super) tables: &'a RopeTables,
+}
+
+impl HeadNorm<'_> {
+    /// Makes `output` `[N, heads, D]` of `x` `[N, heads * S]`: of every head the first D numbers (fused; else S = D).
+    pub(super) fn build(
+        &self,
+        net: &mut Net,
+        store: &mut Store<'_>,
+        norm: &str,
+        x: &str,
+        heads: usize,
+        output: &str,
+    ) -> Result<(), ExportError> {
+        let (d, h) = (self.head_dim, heads as i64);
+        let name = format!("{}self_attn.{norm}.weight", self.layer);
+        let w = norm_weight(net, store, &name, d, self.add_one)?;
+        if net.fuses() {
+            let rotary = if self.tables.dims == d {
+                0
+            } else {
+                self.tables.dims as i64
+            };
+            let attributes = vec![
+                attr_i("heads", h),
+                attr_i("rotary", rotary),
+                attr_f("epsilon", self.eps),
+            ];
+            let inputs = [x, &w, &self.tables.cos, &self.tables.sin];
+            net.fused(fused::HEAD_NORM_ROPE, &inputs, &[output], attributes);
+            return Ok(());
+        }
+        let x = net.reshape(x, &[0, h, 1, d as i64]);
+        let x = net.norm(&x, &w, self.eps);
+        let x = net.rotate(&x, self.tables, d);
+        net.reshape_named(&x, &[0, h, d as i64], output);
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! `context.onnx`: tapped features of committed rows to the drafter's keys and values.
 
 use super::Built;
+use super::attention::HeadNorm;
 use super::linear::{linear, norm_weight};
 use super::net::Net;
 use crate::ExportError;
@@ -30,12 +31,14 @@ pub(crate) fn context(
     for l in 0..config.layers.len() {
         let prefix = format!("layers.{l}.self_attn.");
         let (k, v) = keys_values(&mut net, store, config, &prefix, &c)?;
-        let k = net.reshape(&k, &[0, a.kv_heads as i64, 1, a.head_dim as i64]);
-        let name = format!("{prefix}k_norm.weight");
-        let w = norm_weight(&mut net, store, &name, a.head_dim, false)?;
-        let k = net.norm(&k, &w, config.eps);
-        let k = net.rotate(&k, &tables, a.head_dim);
-        net.reshape_named(&k, &heads, &format!("draft_k.{l}"));
+        let normed = HeadNorm {
+            layer: &format!("layers.{l}."),
+            head_dim: a.head_dim,
+            eps: config.eps,
+            add_one: false,
+            tables: &tables,
+        };
+        normed.build(&mut net, store, "k_norm", &k, a.kv_heads, &format!("draft_k.{l}"))?;
         net.reshape_named(&v, &heads, &format!("draft_v.{l}"));
     }
     for l in 0..config.layers.len() {

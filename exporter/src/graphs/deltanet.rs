@@ -5,7 +5,8 @@ use super::net::Net;
 use crate::ExportError;
 use crate::weights::{Store, Transform};
 use forkcast_engines::manifest::{DeltaNet, Dtype};
-use forkcast_plugins::ops;
+use forkcast_plugins::onnx::{attr_f, attr_i};
+use forkcast_plugins::ops::{self, fused};
 
 /// Epsilon of the l2 norms: fixed by the architecture, not the configuration's `rms_norm_eps`.
 const L2_EPS: f64 = 1e-6;
@@ -60,8 +61,8 @@ impl DeltaNetLayer<'_> {
         let [qkv, z, b, a] = parts.as_slice() else {
             unreachable!("four projections were asked for");
         };
-        let (q, k, v) = self.convolved(net, store, qkv)?;
-        let (g, beta) = self.gates(net, store, a, b)?;
+        let c = self.convolved(net, store, qkv)?;
+        let [q, k, v, g, beta] = self.inputs(net, store, &c, [a, b])?;
         let o = net.fresh("delta");
         net.custom(
             ops::TREE_DELTA_RULE,
@@ -69,14 +70,7 @@ impl DeltaNetLayer<'_> {
             &[&o, &format!("du.{i}"), &format!("dg.{i}")],
             Vec::new(),
         );
-        let w = norm_weight(net, store, &self.name("norm.weight"), d.value_dim, false)?;
-        let o = net.norm_f32(&o, &w, self.eps);
-        let z = net.widen(z);
-        let z = net.silu(&z);
-        let z = net.reshape(&z, &[0, d.value_heads as i64, d.value_dim as i64]);
-        let y = net.op("Mul", &[&o, &z]);
-        let y = net.reshape(&y, &[0, values as i64]);
-        let y = net.narrow(&y);
+        let y = self.gated_norm(net, store, &o, z)?;
         linear(
             net,
             store,
@@ -91,13 +85,37 @@ impl DeltaNetLayer<'_> {
         format!("{}linear_attn.{tail}", self.prefix)
     }
 
-    /// Convolution, then float32 q (normed and scaled), k (normed, called `dk.I`) and v per head.
-    fn convolved(
+    /// `w * rms_norm(o) * silu(z)`: `[N, values]`.
+    fn gated_norm(
         &self,
         net: &mut Net,
         store: &mut Store<'_>,
-        conv_in: &str,
-    ) -> Result<(String, String, String), ExportError> {
+        o: &str,
+        z: &str,
+    ) -> Result<String, ExportError> {
+        let d = self.shape;
+        let w = norm_weight(net, store, &self.name("norm.weight"), d.value_dim, false)?;
+        if net.fuses() {
+            let y = net.fresh("gated_norm");
+            net.fused(
+                fused::GATED_NORM,
+                &[o, z, &w],
+                &[&y],
+                vec![attr_f("epsilon", self.eps)],
+            );
+            return Ok(y);
+        }
+        let o = net.norm_f32(o, &w, self.eps);
+        let z = net.widen(z);
+        let z = net.silu(&z);
+        let z = net.reshape(&z, &[0, d.value_heads as i64, d.value_dim as i64]);
+        let y = net.op("Mul", &[&o, &z]);
+        let y = net.reshape(&y, &[0, (d.value_heads * d.value_dim) as i64]);
+        Ok(net.narrow(&y))
+    }
+
+    /// The convolution over `[N, CH]`, in float32.
+    fn convolved(&self, net: &mut Net, store: &mut Store<'_>, conv_in: &str) -> Result<String, ExportError> {
         let d = self.shape;
         let i = self.index;
         let name = self.name("conv1d.weight");
@@ -112,9 +130,52 @@ impl DeltaNetLayer<'_> {
             &[&c],
             Vec::new(),
         );
-        let c = net.widen(&c);
+        Ok(net.widen(&c))
+    }
+
+    /// What the delta rule takes, float32: q (normed and scaled), k (normed, called `dk.I`) and v per head, the log decay
+    /// and the step.
+    fn inputs(
+        &self,
+        net: &mut Net,
+        store: &mut Store<'_>,
+        c: &str,
+        [a, b]: [&str; 2],
+    ) -> Result<[String; 5], ExportError> {
+        let d = self.shape;
+        let (bias, decay) = self.gate_weights(net, store)?;
+        if net.fuses() {
+            let [q, v, g, beta] = ["q", "v", "g", "beta"].map(|name| net.fresh(name));
+            let k = format!("dk.{}", self.index);
+            let attributes = vec![
+                attr_i("key_heads", d.key_heads as i64),
+                attr_i("key_dim", d.key_dim as i64),
+            ];
+            let outputs = [&q, &k, &v, &g, &beta].map(String::as_str);
+            net.fused(
+                fused::DELTA_INPUTS,
+                &[c, a, b, &bias, &decay],
+                &outputs,
+                attributes,
+            );
+            return Ok([q, k, v, g, beta]);
+        }
+        let (q, k, v) = self.heads(net, c);
+        let a = net.widen(a);
+        let a = net.op("Add", &[&a, &bias]);
+        let a = net.op("Softplus", &[&a]);
+        let g = net.op("Mul", &[&a, &decay]);
+        let b = net.widen(b);
+        let beta = net.op("Sigmoid", &[&b]);
+        Ok([q, k, v, g, beta])
+    }
+
+    /// q, k and v of every head, out of the convolution's result.
+    fn heads(&self, net: &mut Net, c: &str) -> (String, String, String) {
+        let d = self.shape;
+        let i = self.index;
         let keys = d.key_heads * d.key_dim;
-        let parts = net.split(&c, &[keys, keys, d.value_heads * d.value_dim], 1);
+        let parts = net.split(c, &[keys, keys, d.value_heads * d.value_dim], 1);
         let [q, k, v] = parts.as_slice() else {
             unreachable!("three parts were asked for");
         };
@@ -129,17 +190,11 @@ impl DeltaNetLayer<'_> {
         let q = net.norm_f32(&q, &q_scale, eps);
         let dk_name = format!("dk.{i}");
         net.norm_f32_named(&k, &k_scale, eps, &dk_name);
-        Ok((q, dk_name, v))
+        (q, dk_name, v)
     }
 
-    /// Log decay `g = -exp(A_log) softplus(a + dt_bias)` and step `beta = sigmoid(b)`, float32 `[N, HV]`.
-    fn gates(
-        &self,
-        net: &mut Net,
-        store: &mut Store<'_>,
-        a: &str,
-        b: &str,
-    ) -> Result<(String, String), ExportError> {
+    /// `dt_bias` and `-exp(A_log)`, float32 `[HV]`: log decay `g = -exp(A_log) softplus(a + dt_bias)`.
+    fn gate_weights(&self, net: &mut Net, store: &mut Store<'_>) -> Result<(String, String), ExportError> {
         let heads = [self.shape.value_heads];
         let mut float = |net: &mut Net, tail: &str, transform| -> Result<String, ExportError> {
             let name = self.name(tail);
@@ -148,12 +203,6 @@ impl DeltaNetLayer<'_> {
         };
         let bias = float(net, "dt_bias", Transform::None)?;
         let decay = float(net, "A_log", Transform::NegExp)?;
-        let a = net.widen(a);
-        let a = net.op("Add", &[&a, &bias]);
-        let a = net.op("Softplus", &[&a]);
-        let g = net.op("Mul", &[&a, &decay]);
-        let b = net.widen(b);
-        let beta = net.op("Sigmoid", &[&b]);
-        Ok((g, beta))
+        Ok((bias, decay))
     }
 }

@@ -5,6 +5,7 @@ use crate::ExportError;
 use crate::weights::{Store, Transform};
 use forkcast_engines::manifest::Dtype;
 use forkcast_plugins::onnx::attr_i;
+use forkcast_plugins::ops::fused;
 
 /// Projections of one input: a layer's tensors `{prefix}{name}.weight`, `[rows, inputs]` each.
 pub(super) struct Projections<'a> {
@@ -27,19 +28,48 @@ pub(super) fn project(
     x: &str,
     p: &Projections<'_>,
 ) -> Result<Vec<String>, ExportError> {
-    let names: Vec<(String, usize)> = p
-        .parts
-        .iter()
-        .map(|(name, rows)| (format!("{}{name}.weight", p.prefix), *rows))
-        .collect();
-    if let Some(placed) = store.stack(&names, p.inputs, net.dtype)? {
-        let w = net.weight(&format!("{}{}.weight", p.prefix, p.stacked), &placed);
-        let y = net.gemm(x, &w, None);
-        let sizes: Vec<usize> = p.parts.iter().map(|(_, rows)| *rows).collect();
-        return Ok(net.split_named(&y, &sizes, 1, p.output));
+    match project_stacked(net, store, x, p)? {
+        Some(y) => {
+            let sizes: Vec<usize> = p.parts.iter().map(|(_, rows)| *rows).collect();
+            Ok(net.split_named(&y, &sizes, 1, p.output))
+        }
+        None => project_singly(net, store, x, p),
     }
+}
+
+impl Projections<'_> {
+    /// Tensors with their rows.
+    fn tensors(&self) -> Vec<(String, usize)> {
+        let parts = self.parts.iter();
+        parts
+            .map(|(name, rows)| (format!("{}{name}.weight", self.prefix), *rows))
+            .collect()
+    }
+}
+
+/// All projections side by side, `[N, sum of rows]`, where the tensors can be stacked.
+fn project_stacked(
+    net: &mut Net,
+    store: &mut Store<'_>,
+    x: &str,
+    p: &Projections<'_>,
+) -> Result<Option<String>, ExportError> {
+    let Some(placed) = store.stack(&p.tensors(), p.inputs, net.dtype)? else {
+        return Ok(None);
+    };
+    let w = net.weight(&format!("{}{}.weight", p.prefix, p.stacked), &placed);
+    Ok(Some(net.gemm(x, &w, None)))
+}
+
+/// Every projection by itself.
+fn project_singly(
+    net: &mut Net,
+    store: &mut Store<'_>,
+    x: &str,
+    p: &Projections<'_>,
+) -> Result<Vec<String>, ExportError> {
     let mut output = p.output;
-    names
+    p.tensors()
         .iter()
         .map(|(name, rows)| {
             let placed = store.place(name, &[*rows, p.inputs], net.dtype, Transform::None)?;
@@ -95,23 +125,28 @@ pub(super) fn mlp(
     n: &str,
     [hidden, intermediate]: [usize; 2],
 ) -> Result<String, ExportError> {
-    let parts = project(
-        net,
-        store,
-        n,
-        &Projections {
-            prefix: &format!("{prefix}mlp."),
-            stacked: "gate_up_proj",
-            parts: &[("gate_proj", intermediate), ("up_proj", intermediate)],
-            inputs: hidden,
-            output: None,
-        },
-    )?;
-    let [gate, up] = parts.as_slice() else {
-        unreachable!("two projections were asked for");
+    let projections = Projections {
+        prefix: &format!("{prefix}mlp."),
+        stacked: "gate_up_proj",
+        parts: &[("gate_proj", intermediate), ("up_proj", intermediate)],
+        inputs: hidden,
+        output: None,
     };
-    let gate = net.silu(gate);
-    let y = net.op("Mul", &[&gate, up]);
+    let y = match project_stacked(net, store, n, &projections)? {
+        Some(both) if net.fuses() => {
+            let y = net.fresh("swi_glu");
+            net.fused(fused::SWI_GLU, &[&both], &[&y], Vec::new());
+            y
+        }
+        stacked => {
+            let parts = match stacked {
+                Some(both) => net.split(&both, &[intermediate, intermediate], 1),
+                None => project_singly(net, store, n, &projections)?,
+            };
+            let gate = net.silu(&parts[0]);
+            net.op("Mul", &[&gate, &parts[1]])
+        }
+    };
     let name = format!("{prefix}mlp.down_proj.weight");
     linear(net, store, &y, &name, [hidden, intermediate], Some(x))
 }

@@ -103,6 +103,23 @@ impl Net {
         self.b.custom(op, inputs, outputs, attributes);
     }
 
+    /// A fused node: a chain of standard nodes that the CPU runs as one.
+    pub(super) fn fused(
+        &mut self,
+        op: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: Vec<onnx::proto::AttributeProto>,
+    ) {
+        self.custom.insert(op.to_owned());
+        self.b.fused(op, inputs, outputs, attributes);
+    }
+
+    /// Whether chains of nodes are written as fused ones: their kernels are float32, and elsewhere the compiler fuses.
+    pub(super) fn fuses(&self) -> bool {
+        self.dtype == Dtype::F32
+    }
+
     /// A fresh name for an output of [`Self::custom`].
     pub(super) fn fresh(&mut self, stem: &str) -> String {
         self.b.fresh_name(stem)
@@ -298,6 +315,7 @@ impl Net {
     pub(super) fn finish(self) -> Built {
         let functions = forkcast_plugins::bodies::functions()
             .into_iter()
+            .chain(forkcast_plugins::bodies::fused::functions())
             .filter(|f| self.custom.contains(f.name()))
             .collect();
         Built {

@@ -5,6 +5,7 @@
 //! `docs/operators.md`.
 
 pub mod delta_branch_update;
+pub mod fused;
 mod strip;
 pub mod tensorrt;
 pub mod tree_attention;

@@ -2,6 +2,7 @@
 //! instruction set found at run time. Each is tested against its function body and its reference.
 
 mod delta_branch_update;
+pub mod fused;
 mod math;
 mod parallel;
 mod paths;

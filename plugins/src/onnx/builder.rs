@@ -148,6 +148,11 @@ impl GraphBuilder {
         self.push(crate::ops::DOMAIN, op, inputs, outputs, attributes);
     }
 
+    /// Appends a `forkcast.fused` node whose outputs have given names.
+    pub fn fused(&mut self, op: &str, inputs: &[&str], outputs: &[&str], attributes: Vec<AttributeProto>) {
+        self.push(crate::ops::fused::DOMAIN, op, inputs, outputs, attributes);
+    }
+
     fn push(
         &mut self,
         domain: &str,

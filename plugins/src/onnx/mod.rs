@@ -16,7 +16,8 @@ pub const OPSET: i64 = 23;
 pub const IR_VERSION: i64 = 11;
 
 /// Wraps a graph and its model-local functions into a model that imports the standard opset
-/// [`OPSET`] and, when `functions` is not empty or `custom` is set, the `forkcast` domain.
+/// [`OPSET`] and, when `functions` is not empty or `custom` is set, the `forkcast` domain, and that of the fused operators when
+/// the graph has some.
 #[must_use]
 pub fn model(graph: proto::GraphProto, functions: Vec<proto::FunctionProto>) -> proto::ModelProto {
     let opset = |domain: &str, version| proto::OperatorSetIdProto {
@@ -26,6 +27,10 @@ pub fn model(graph: proto::GraphProto, functions: Vec<proto::FunctionProto>) -> 
     let mut opset_import = vec![opset("", OPSET)];
     if graph.node.iter().any(|n| n.domain() == crate::ops::DOMAIN) || !functions.is_empty() {
         opset_import.push(opset(crate::ops::DOMAIN, crate::ops::VERSION));
+    }
+    let fused = crate::ops::fused::DOMAIN;
+    if graph.node.iter().any(|n| n.domain() == fused) {
+        opset_import.push(opset(fused, crate::ops::VERSION));
     }
     proto::ModelProto {
         ir_version: Some(IR_VERSION),

@@ -3,6 +3,7 @@
 //! formulas that bodies and kernels use.
 
 mod delta_branch_update;
+pub mod fused;
 mod tree_attention;
 mod tree_causal_conv;
 mod tree_delta_rule;

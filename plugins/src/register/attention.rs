@@ -1,4 +1,4 @@
-use super::tensors::{Inputs, guard, output, refuse, required_inputs, required_outputs, same_shape};
+use super::tensors::{Inputs, allocate, guard, refuse, required_inputs, required_outputs, same_shape};
 use crate::{
     args::AttentionArgs,
     error::OperatorError,
@@ -106,9 +106,8 @@ impl Kernel for AttentionKernel {
                 positions: positions.data()?,
                 visible: visible.data()?,
             };
-            let mut o = output(ctx, 0, [rows, heads, head_dim])?;
-            let (_, o) = o.try_extract_tensor_mut()?;
-            tree_attention(&args, o, &mut self.workspace, pool).map_err(refuse)
+            let mut o = allocate(ctx, 0, [rows, heads, head_dim])?;
+            tree_attention(&args, &mut o, &mut self.workspace, pool).map_err(refuse)
         })
     }
 }

@@ -71,8 +71,7 @@ impl Kernel for ConvKernel {
                 ancestors: ancestors.data()?,
             };
             let mut y = allocate(ctx, 0, [rows, channels])?;
-            let (_, y) = y.try_extract_tensor_mut()?;
-            tree_causal_conv(&args, y, &mut self.workspace, pool).map_err(refuse)
+            tree_causal_conv(&args, &mut y, &mut self.workspace, pool).map_err(refuse)
         })
     }
 }

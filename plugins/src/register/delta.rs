@@ -1,6 +1,4 @@
-use super::tensors::{
-    Inputs, allocate, guard, output, refuse, required_inputs, required_outputs, same_shape,
-};
+use super::tensors::{Inputs, allocate, guard, refuse, required_inputs, required_outputs, same_shape};
 use crate::{
     args::DeltaArgs,
     kernels::{DeltaOutputs, Workspace, tree_delta_rule},
@@ -92,13 +90,13 @@ impl Kernel for DeltaKernel {
                 state: state.data()?,
                 ancestors: ancestors.data()?,
             };
-            let mut o = output(ctx, 0, [rows, value_heads, value_dim])?;
-            let mut u = output(ctx, 1, [rows, value_heads, value_dim])?;
+            let mut o = allocate(ctx, 0, [rows, value_heads, value_dim])?;
+            let mut u = allocate(ctx, 1, [rows, value_heads, value_dim])?;
             let mut gates = allocate(ctx, 2, [rows, value_heads])?;
             let out = DeltaOutputs {
-                o: o.try_extract_tensor_mut()?.1,
-                u: u.try_extract_tensor_mut()?.1,
-                gates: gates.try_extract_tensor_mut()?.1,
+                o: &mut o,
+                u: &mut u,
+                gates: &mut gates,
             };
             tree_delta_rule(&args, out, &mut self.workspace, pool).map_err(refuse)
         })

@@ -6,6 +6,8 @@
 mod attention;
 mod conv;
 mod delta;
+mod fused;
+mod raw;
 mod tensors;
 mod update;
 
@@ -23,4 +25,18 @@ pub fn operator_domain() -> ort::Result<OperatorDomain> {
         .add(conv::TreeCausalConv)?
         .add(delta::TreeDeltaRule)?
         .add(update::DeltaBranchUpdate)
+}
+
+/// The `forkcast.fused` domain with all kernels, for `SessionBuilder::with_operators`.
+///
+/// # Errors
+/// As [`operator_domain`].
+pub fn fused_domain() -> ort::Result<OperatorDomain> {
+    crate::kernels::check_environment().map_err(ort::Error::new)?;
+    OperatorDomain::new(crate::ops::fused::DOMAIN)?
+        .add(fused::SwiGlu)?
+        .add(fused::DeltaInputs)?
+        .add(fused::GatedNorm)?
+        .add(fused::HeadNormRope)?
+        .add(fused::SigmoidGate)
 }

@@ -1,9 +1,10 @@
 //! Tensors at the border to ONNX Runtime: typed, with checked ranks; and its thread pool.
 
+use super::raw::{Number, Output, Tensor};
 use crate::{error::OperatorError, kernels::Parallel};
 use ort::{
     operator::{ComputeContext, OperatorInput, OperatorOutput, ShapeInferenceContext},
-    value::{PrimitiveTensorElementType, TensorElementType, ValueRef, ValueRefMut, ValueType},
+    value::{TensorElementType, ValueType},
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -21,7 +22,7 @@ pub(super) struct Inputs<'c> {
 impl<'c> Inputs<'c> {
     pub(super) fn get(&self, index: usize) -> ort::Result<Input<'c>> {
         let (name, rank) = self.names[index];
-        let value = self.ctx.input(index)?.ok_or_else(|| {
+        let value = Tensor::input(self.ctx, index)?.ok_or_else(|| {
             refuse(OperatorError::value(
                 self.operator,
                 format!("input {name} is missing"),
@@ -48,16 +49,16 @@ impl<'c> Inputs<'c> {
 pub(super) struct Input<'c> {
     operator: &'static str,
     name: &'static str,
-    value: ValueRef<'c>,
+    value: Tensor<'c>,
 }
 
-impl Input<'_> {
+impl<'c> Input<'c> {
     pub(super) fn dim(&self, axis: usize) -> usize {
         usize::try_from(self.value.shape()[axis]).unwrap_or(0)
     }
 
-    pub(super) fn data<T: PrimitiveTensorElementType>(&self) -> ort::Result<&[T]> {
-        Ok(self.value.try_extract_tensor::<T>()?.1)
+    pub(super) fn data<T: Number>(&self) -> ort::Result<&'c [T]> {
+        self.value.numbers()
     }
 
     /// Refuses the input unless its sizes are `expected` (named `symbols` in messages).
@@ -78,23 +79,13 @@ pub(super) fn refuse(error: OperatorError) -> ort::Error {
     ort::Error::wrap(error)
 }
 
-/// Allocates output `index`.
-pub(super) fn output<'c>(
-    ctx: &'c ComputeContext,
-    index: usize,
-    shape: [usize; 3],
-) -> ort::Result<ValueRefMut<'c>> {
-    allocate(ctx, index, shape)
-}
-
 /// Allocates output `index` of any number of dimensions.
 pub(super) fn allocate<const R: usize>(
     ctx: &ComputeContext,
     index: usize,
     shape: [usize; R],
-) -> ort::Result<ValueRefMut<'_>> {
-    ctx.output(index, shape.map(|d| i64::try_from(d).unwrap_or(i64::MAX)))?
-        .ok_or_else(|| ort::Error::new(format!("output {index} is not allocated")))
+) -> ort::Result<Output<'_>> {
+    Output::allocate(ctx, index, &shape.map(|d| i64::try_from(d).unwrap_or(i64::MAX)))
 }
 
 pub(super) fn required_inputs(types: &[TensorElementType]) -> Vec<OperatorInput> {

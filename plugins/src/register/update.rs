@@ -1,4 +1,4 @@
-use super::tensors::{Inputs, guard, output, refuse, required_inputs, required_outputs, same_shape};
+use super::tensors::{Inputs, allocate, guard, refuse, required_inputs, required_outputs, same_shape};
 use crate::{args::UpdateArgs, kernels::delta_branch_update, ops};
 use ort::{
     operator::{
@@ -67,9 +67,8 @@ impl Kernel for UpdateKernel {
                 gates: gates.data()?,
                 path: path.data()?,
             };
-            let mut new = output(ctx, 0, [value_heads, key_dim, value_dim])?;
-            let (_, new) = new.try_extract_tensor_mut()?;
-            delta_branch_update(&args, new, pool).map_err(refuse)
+            let mut new = allocate(ctx, 0, [value_heads, key_dim, value_dim])?;
+            delta_branch_update(&args, &mut new, pool).map_err(refuse)
         })
     }
 }

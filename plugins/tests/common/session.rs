@@ -4,6 +4,7 @@ use forkcast_plugins::onnx::{
     self, Dim, ElementType, GraphBuilder,
     proto::{AttributeProto, FunctionProto},
 };
+use forkcast_plugins::ops;
 use ort::{
     environment::Environment,
     session::{Session, SessionInputValue, builder::GraphOptimizationLevel},
@@ -82,7 +83,11 @@ pub fn one_node(
     }
     let names: Vec<&str> = inputs.iter().map(|(name, _)| *name).collect();
     let produced: Vec<&str> = outputs.iter().map(|(name, _)| *name).collect();
-    b.custom(op, &names, &produced, attributes);
+    if ops::fused::ALL.contains(&op) {
+        b.fused(op, &names, &produced, attributes);
+    } else {
+        b.custom(op, &names, &produced, attributes);
+    }
     for (name, rank) in outputs {
         let symbols: Vec<String> = (0..*rank).map(|axis| format!("{name}_{axis}")).collect();
         let dims: Vec<Dim<'_>> = symbols.iter().map(|s| Dim::Symbol(s)).collect();
@@ -97,6 +102,7 @@ pub fn session(model: &[u8], take: Take) -> ort::Result<Session> {
         .with_optimization_level(GraphOptimizationLevel::Level3)?;
     if take == Take::Kernel {
         builder = builder.with_operators(forkcast_plugins::operator_domain()?)?;
+        builder = builder.with_operators(forkcast_plugins::fused_domain()?)?;
     }
     builder.commit_from_memory(model)
 }

@@ -1,6 +1,10 @@
 //! Arguments of the operators as slices with sizes, checked once at the border. References and
 //! kernels take the same arguments. Tensors are row major; shapes are in [`crate::ops`].
 
+mod fused;
+
+pub use fused::{DeltaInputsArgs, GatedNormArgs, HeadNormRopeArgs, SigmoidGateArgs, SwiGluArgs};
+
 use crate::{error::OperatorError, ops};
 
 /// Arguments of `TreeAttention`.
