@@ -203,6 +203,17 @@ pub trait Backend {
         out: &mut Candidates,
     ) -> Result<(), BackendError>;
 
+    /// Reads only the rows `ids` of the head when drafting, from the next [`Self::draft`] on. Candidates are among them, their
+    /// log-probabilities normalised over them; verification keeps the whole vocabulary, so the text is the same.
+    ///
+    /// # Errors
+    /// The engine cannot, or the ids are none of its vocabulary.
+    fn shorten_draft(&mut self, _ids: &[u32]) -> Result<(), BackendError> {
+        Err(BackendError::Limit(
+            "draft vocabulary: this engine reads the whole head when drafting".to_owned(),
+        ))
+    }
+
     /// Copies the recurrent part of the state.
     ///
     /// # Errors

@@ -97,17 +97,33 @@ impl Loader<'_> {
         check(&path, "input", session.inputs(), &ports.inputs)?;
         check(&path, "output", session.outputs(), &ports.outputs)?;
         let names = Names::new(&ports).map_err(|reason| OpenError::Graph { path, reason })?;
-        Ok(Graph {
+        Ok(Graph::new(
             session,
-            _weights: Arc::clone(&self.weights),
+            Arc::clone(&self.weights),
             stage,
-            inputs: vec![null(); ports.inputs.len()],
-            outputs: vec![null_mut(); ports.outputs.len()],
-            names,
             ports,
-            runs: 0,
-            time: Duration::ZERO,
-        })
+            names,
+        ))
+    }
+
+    /// Loads a graph that was made in memory and holds its own weights.
+    pub(super) fn open_made(
+        &self,
+        stage: &'static str,
+        model: &[u8],
+        ports: Signature,
+    ) -> Result<Graph, OpenError> {
+        let _scope = LibraryScope::enter();
+        let refuse = |reason: String| OpenError::Graph {
+            path: PathBuf::from(stage),
+            reason,
+        };
+        let builder = self.builder();
+        let session = builder
+            .and_then(|mut b| b.commit_from_memory(model))
+            .map_err(|e| refuse(e.to_string()))?;
+        let names = Names::new(&ports).map_err(refuse)?;
+        Ok(Graph::new(session, Arc::default(), stage, ports, names))
     }
 
     fn session(&self, graph: &crate::manifest::Graph, path: &Path) -> Result<Session, OpenError> {
@@ -203,6 +219,26 @@ impl Names {
 }
 
 impl Graph {
+    fn new(
+        session: Session,
+        weights: Arc<Weights>,
+        stage: &'static str,
+        ports: Signature,
+        names: Names,
+    ) -> Self {
+        Self {
+            session,
+            _weights: weights,
+            stage,
+            inputs: vec![null(); ports.inputs.len()],
+            outputs: vec![null_mut(); ports.outputs.len()],
+            names,
+            ports,
+            runs: 0,
+            time: Duration::ZERO,
+        }
+    }
+
     /// Starts a call. Tensors are given in the order of the signature.
     pub(super) fn call(&mut self) -> Call<'_> {
         Call {

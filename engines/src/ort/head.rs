@@ -2,6 +2,7 @@
 
 use super::graph::{Graph, Loader, Port, Signature};
 use super::memory::{Element, Tensor, View};
+use super::shortlist::Shortlist;
 use crate::backend::{BackendError, Candidates};
 use crate::bundle::OpenError;
 use crate::topk::{Scratch, log_sum_exp, select};
@@ -11,6 +12,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) graph: Graph,
+    /// What drafts read instead of the whole head, if anything.
+    pub(super) short: Option<Shortlist>,
     vocab: usize,
     width: usize,
     /// Hidden rows that were asked for, `[R, H]`.
@@ -37,6 +40,7 @@ impl Head {
             Tensor::new(Element::F32, &[17, width]).map_err(|e| OpenError::Memory(e.to_string()))?;
         Ok(Self {
             graph: loader.open("head", ports)?,
+            short: None,
             vocab,
             width,
             gathered,
@@ -71,6 +75,18 @@ impl Head {
         call.run()
     }
 
+    /// Drafts read `short` from now on.
+    pub(super) fn shorten(&mut self, short: Shortlist) {
+        self.forget();
+        self.drafted.clear();
+        self.short = Some(short);
+    }
+
+    /// Logits of a drafted row.
+    fn columns(&self) -> usize {
+        self.short.as_ref().map_or(self.vocab, |s| s.ids.len())
+    }
+
     /// Forgets the last draft.
     pub(super) fn forget(&mut self) {
         self.known.fill(false);
@@ -86,7 +102,8 @@ impl Head {
     ) -> Result<(), BackendError> {
         let positions = hidden.len() / self.width / self.known.len().max(1);
         let rows = self.known.len() * positions;
-        self.drafted.resize(rows * self.vocab, 0.0);
+        let columns = self.columns();
+        self.drafted.resize(rows * columns, 0.0);
         self.totals.resize(rows, f64::NAN);
         let mut mode = modes.start;
         while mode < modes.end {
@@ -101,14 +118,18 @@ impl Head {
             }
             mode += missing.max(1);
         }
-        let k = k.clamp(1, self.vocab);
+        let k = k.clamp(1, columns);
         (out.modes, out.positions, out.k) = (modes.len(), positions, k);
         out.ids.clear();
         out.logp.clear();
         for row in modes.start * positions..modes.end * positions {
-            let logits = &self.drafted[row * self.vocab..(row + 1) * self.vocab];
+            let logits = &self.drafted[row * columns..(row + 1) * columns];
             let total = Some(self.totals[row]).filter(|t| !t.is_nan());
             select(logits, total, k, &mut self.scratch, &mut out.ids, &mut out.logp);
+        }
+        if let Some(short) = &self.short {
+            // Columns are in the order of ids, so equal logits still come by smaller id.
+            out.ids.iter_mut().for_each(|id| *id = short.ids[*id as usize]);
         }
         Ok(())
     }
@@ -120,14 +141,16 @@ impl Head {
             reason: e.to_string(),
         };
         let input = &hidden[rows.start * self.width..rows.end * self.width];
-        let output = &mut self.drafted[rows.start * self.vocab..rows.end * self.vocab];
+        let columns = self.columns();
+        let output = &mut self.drafted[rows.start * columns..rows.end * columns];
         let input = View::read(input, [rows.len(), self.width]).map_err(failed)?;
-        let mut logits = View::write(output, [rows.len(), self.vocab]).map_err(failed)?;
-        let mut call = self.graph.call();
+        let mut logits = View::write(output, [rows.len(), columns]).map_err(failed)?;
+        let graph = self.short.as_mut().map_or(&mut self.graph, |s| &mut s.graph);
+        let mut call = graph.call();
         call.input_view(&input).output_view(&mut logits);
         call.run()?;
         for row in rows {
-            let total = log_sum_exp(&self.drafted[row * self.vocab..(row + 1) * self.vocab]);
+            let total = log_sum_exp(&self.drafted[row * columns..(row + 1) * columns]);
             self.bad_rows += u64::from(total.is_none());
             self.totals[row] = total.unwrap_or(f64::NAN);
         }

@@ -14,6 +14,7 @@ mod head;
 mod library;
 mod memory;
 mod scope;
+mod shortlist;
 mod state;
 mod target;
 mod weights;
@@ -27,9 +28,12 @@ use crate::manifest::{self, Dtype, Layer, Manifest};
 use drafter::Drafter;
 use graph::{Graph, Loader};
 use head::Head;
+use library::Library;
 use memory::Element;
+use shortlist::Shortlist;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use target::Target;
 use weights::Weights;
@@ -66,6 +70,8 @@ pub struct OrtBackend {
     drafter: Option<Drafter>,
     drafting: bool,
     row_copies: u64,
+    library: &'static Library,
+    threads: usize,
 }
 
 impl OrtBackend {
@@ -124,6 +130,8 @@ impl OrtBackend {
             shape,
             drafting: false,
             row_copies: 0,
+            library,
+            threads,
         })
     }
 
@@ -140,6 +148,7 @@ impl OrtBackend {
             .into_iter()
             .chain(&self.target.commit)
             .chain(drafter)
+            .chain(self.head.short.iter().map(|s| &s.graph))
     }
 
     fn check_rows(&self, rows: &[u32]) -> Result<(), BackendError> {
@@ -325,6 +334,20 @@ impl Backend for OrtBackend {
         Ok(())
     }
 
+    fn shorten_draft(&mut self, ids: &[u32]) -> Result<(), BackendError> {
+        if self.drafter.is_none() {
+            return limit("draft vocabulary: this model has no drafter".to_owned());
+        }
+        let loader = Loader {
+            library: self.library,
+            bundle: &self.bundle,
+            weights: Arc::default(),
+            threads: self.threads,
+        };
+        self.head.shorten(Shortlist::open(&loader, ids)?);
+        Ok(())
+    }
+
     fn draft(&mut self, anchor: u32) -> Result<(), BackendError> {
         let committed = self.committed();
         if anchor as usize >= self.shape.vocab {
@@ -378,7 +401,7 @@ impl Backend for OrtBackend {
         Counters {
             syncs: self.graphs().map(|g| g.runs).sum(),
             row_copies: self.row_copies,
-            head_runs: self.head.graph.runs,
+            head_runs: self.head.graph.runs + self.head.short.as_ref().map_or(0, |s| s.graph.runs),
             bad_draft_rows: self.head.bad_rows,
         }
     }

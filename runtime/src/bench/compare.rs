@@ -96,6 +96,7 @@ fn comparable(a: &Record, b: &Record) -> Result<(), BenchError> {
         ("--top-p", x.top_p == y.top_p),
         ("--mode", x.mode == y.mode),
         ("--shuffle", x.shuffle == y.shuffle),
+        ("--draft-vocab", x.draft_vocab == y.draft_vocab),
         (
             "--synthetic-acceptance",
             x.synthetic_acceptance == y.synthetic_acceptance,

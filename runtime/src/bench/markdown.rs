@@ -131,6 +131,9 @@ fn remarks(record: &Record) -> String {
         record.version,
         record.commit,
     );
+    if let Some(n) = s.draft_vocab {
+        out += &format!("drafts over {n} tokens\n");
+    }
     if let Some(tau) = s.synthetic_acceptance {
         out += &format!(
             "SYNTHETIC ACCEPTANCE {tau}: what was accepted was chosen, the texts mean nothing; only costs are measured\n"

@@ -7,6 +7,7 @@
 
 pub mod compare;
 mod error;
+mod frequent;
 mod host;
 pub mod markdown;
 pub mod plot;
@@ -19,6 +20,7 @@ pub mod summary;
 pub mod synthetic;
 
 pub use error::BenchError;
+pub use frequent::frequent;
 pub use host::{Host, commit, host};
 
 #[cfg(test)]

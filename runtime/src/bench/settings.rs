@@ -61,6 +61,9 @@ pub struct Settings {
     pub samples: Option<usize>,
     /// Seed of the order of the prompts.
     pub shuffle: Option<u64>,
+    /// Tokens that drafting chooses among; all without.
+    #[serde(default)]
+    pub draft_vocab: Option<usize>,
 }
 
 impl Settings {

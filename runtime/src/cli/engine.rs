@@ -3,7 +3,9 @@
 use super::output;
 use super::parse::positive;
 use crate::exit::{Exit, Failure};
+use forkcast::bench::frequent;
 use forkcast::decode::DecodeError;
+use forkcast::text::TextModel;
 use forkcast_engines::backend::Backend;
 use forkcast_engines::bundle::{Bundle, OpenError};
 use forkcast_engines::gpu::Progress;
@@ -35,6 +37,12 @@ pub(super) struct ModelArgs {
     /// Bundle whose drafter is used instead, of the same shape.
     #[arg(long, value_name = "DIR", env = "FORKCAST_DRAFTER")]
     pub(super) drafter: Option<PathBuf>,
+    /// Tokens that drafting chooses among: the N most frequent ones of --draft-vocab-text. The text stays the same.
+    #[arg(long, value_name = "N", env = "FORKCAST_DRAFT_VOCAB", value_parser = positive)]
+    pub(super) draft_vocab: Option<usize>,
+    /// Text, or a suite of prompts, whose tokens are counted for --draft-vocab.
+    #[arg(long, value_name = "FILE", env = "FORKCAST_DRAFT_VOCAB_TEXT")]
+    pub(super) draft_vocab_text: Option<PathBuf>,
 }
 
 /// Finds the parts of a model.
@@ -79,6 +87,35 @@ pub(super) fn open(place: &Place, args: &ModelArgs) -> Result<Box<dyn Backend>, 
     });
     bar.finish_and_clear();
     opened.map_err(failure)
+}
+
+/// Lets drafting choose among the most frequent tokens, if the flags say so; `learned` are suites that are counted where
+/// no text is named.
+pub(super) fn shorten(
+    engine: &mut dyn Backend,
+    args: &ModelArgs,
+    text: &TextModel,
+    manifest: &Manifest,
+    learned: &[PathBuf],
+) -> Result<(), Failure> {
+    let Some(n) = args.draft_vocab else {
+        if args.draft_vocab_text.is_some() {
+            output::note("--draft-vocab-text does not act without --draft-vocab");
+        }
+        return Ok(());
+    };
+    let named: Vec<PathBuf> = args.draft_vocab_text.iter().cloned().collect();
+    let paths = if named.is_empty() { learned } else { &named };
+    if paths.is_empty() {
+        return Err(Failure::input(
+            "--draft-vocab: nothing says which tokens are frequent",
+            "name a text like the answers with --draft-vocab-text FILE",
+        ));
+    }
+    let ids = frequent(text, paths, n, &manifest.stop_ids, manifest.target.vocab)?;
+    engine
+        .shorten_draft(&ids)
+        .map_err(|e| DecodeError::Backend(e).into())
 }
 
 /// Most tokens of prompt and answer.

@@ -107,6 +107,51 @@ fn a_worse_record_fails_the_gate() {
 }
 
 #[test]
+fn drafting_over_frequent_tokens_leaves_the_text_alone() {
+    let bundle = dflash();
+    let text = prompts('a');
+    let args = [
+        "generate",
+        &bundle,
+        "--prompt",
+        "Maya has 3 apples",
+        "--max-tokens",
+        "40",
+        "--json",
+    ];
+    let ids = |more: &[&str]| -> Value {
+        let all: Vec<&str> = args.iter().chain(more).copied().collect();
+        serde_json::from_str::<Value>(&stdout(&all)).expect("JSON")["token_ids"].clone()
+    };
+    let whole = ids(&[]);
+    assert!(whole.is_array(), "{whole}");
+    assert_eq!(whole, ids(&["--draft-vocab", "200", "--draft-vocab-text", &text]));
+    let refused = forkcast(&[&args[..], &["--draft-vocab", "200"]].concat());
+    assert!(
+        refused.code == 2 && refused.stderr.contains("--draft-vocab-text"),
+        "{}",
+        refused.stderr
+    );
+    let tables = stdout(&[
+        "bench",
+        &bundle,
+        "--suite",
+        &text,
+        "--samples",
+        "1",
+        "--budgets",
+        "8",
+        "--max-tokens",
+        "16",
+        "--repeat",
+        "1",
+        "--draft-vocab",
+        "100",
+    ]);
+    assert!(tables.contains("drafts over 100 tokens"), "{tables}");
+}
+
+#[test]
 fn bad_input_is_named() {
     let bundle = dflash();
     let folder = tempfile::tempdir().expect("a folder");

@@ -46,6 +46,7 @@ fn record(responses: usize, repeats: usize, seconds: impl Fn(usize, usize, usize
             synthetic_acceptance: None,
             samples: None,
             shuffle: None,
+            draft_vocab: None,
         },
         synthetic: false,
         suites: vec![SuiteInfo {

@@ -5,7 +5,7 @@ mod output;
 
 pub(super) use args::Args;
 
-use super::engine::{context, locate, manifest, open};
+use super::engine::{context, locate, manifest, open, shorten};
 use super::names::Switch;
 use super::{Outcome, output as terminal};
 use crate::exit::{Exit, Failure};
@@ -50,6 +50,7 @@ fn run_bench(args: &Args, model: &Path) -> Outcome {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |t| t.as_secs());
     let mut engine = open(&place, &args.engine)?;
+    shorten(engine.as_mut(), &args.engine, &text, &manifest, &args.suite)?;
     let shape = engine.shape();
     let methods: Vec<Method> = if args.methods.is_empty() {
         possible(shape.modes)
@@ -143,6 +144,7 @@ fn settings(args: &Args) -> Settings {
         synthetic_acceptance: args.synthetic_acceptance,
         samples: args.samples,
         shuffle: args.shuffle,
+        draft_vocab: args.engine.draft_vocab,
     }
 }
 

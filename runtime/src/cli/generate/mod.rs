@@ -9,7 +9,7 @@ pub(super) use args::Args;
 pub(super) use report::summary;
 pub(super) use sink::Output;
 
-use super::engine::{check_prompt, context, locate, manifest, open};
+use super::engine::{check_prompt, context, locate, manifest, open, shorten};
 use super::{Outcome, output};
 use crate::exit::{Exit, Failure};
 use clap::ArgMatches;
@@ -46,6 +46,7 @@ pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
         !args.json,
     )?;
     let mut engine = open(&place, &args.engine)?;
+    shorten(engine.as_mut(), &args.engine, &text, &manifest, &[])?;
     let request = Request {
         method: asked.method,
         budget: asked.budget,

@@ -42,7 +42,7 @@ pub(super) fn prove(args: &Args) -> Result<Found, Failure> {
     let model = ModelArgs {
         engine: args.engine,
         bundle: args.bundle.clone(),
-        drafter: None,
+        ..ModelArgs::default()
     };
     let place = locate(&args.model, &model)?;
     let manifest = manifest(&place.bundle)?;
