@@ -30,6 +30,8 @@ pub struct ExportOptions {
     pub hash_weights: bool,
     /// Layers whose outputs `target.onnx` returns; with a drafter only its own are possible.
     pub taps: Option<Vec<usize>>,
+    /// Keep the first N modes of a drafter with several; all without.
+    pub modes: Option<usize>,
     /// Another bundle: owned files that are equal to one of its files become hard links.
     pub weights_from: Option<PathBuf>,
 }
@@ -124,7 +126,10 @@ pub fn export(options: &ExportOptions, progress: &mut dyn FnMut(Progress)) -> Re
             &mut store,
             &draft.checkpoint,
             options.dtype,
-            taps.len(),
+            model::Draft {
+                taps: taps.len(),
+                modes: options.modes,
+            },
             &mut graphs,
         )?;
         stores.push(store);

@@ -77,23 +77,46 @@ pub(crate) fn prefix(checkpoint: &Checkpoint) -> Result<&'static str, ExportErro
     }
 }
 
-/// Plans the drafter's graphs for `taps` tapped layers; returns the number of modes.
+/// What a drafter is exported for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draft {
+    /// Tapped layers.
+    pub(crate) taps: usize,
+    /// Modes to keep; all without.
+    pub(crate) modes: Option<usize>,
+}
+
+/// Plans the drafter's graphs; returns the number of modes.
 pub(crate) fn plan_drafter(
     config: &DrafterConfig,
     store: &mut Store<'_>,
     checkpoint: &Checkpoint,
     dtype: Dtype,
-    taps: usize,
+    draft: Draft,
     graphs: &mut Graphs,
 ) -> Result<usize, ExportError> {
-    let (mode_embed, modes) = mode_embedding(config, store, checkpoint, dtype)?;
+    let (mut mode_embed, mut modes) = mode_embedding(config, store, checkpoint, dtype)?;
+    if let Some(keep) = draft.modes {
+        if keep == 0 || keep > modes {
+            return Err(ExportError::Usage {
+                reason: format!("--modes {keep}: the drafter has {modes}"),
+                hint: Some("without --modes all of them are kept".to_owned()),
+            });
+        }
+        if let Some(placed) = &mut mode_embed {
+            // The first rows of the table.
+            placed.data.length = placed.data.length / modes as u64 * keep as u64;
+            placed.data.shape = vec![keep, config.hidden];
+        }
+        modes = keep;
+    }
     let parts = DraftParts {
         config,
         mode_embed: mode_embed.as_ref(),
         modes,
     };
+    let context = graphs::context(config, store, dtype, draft.taps)?;
     let draft = graphs::draft(&parts, store, dtype)?;
-    let context = graphs::context(config, store, dtype, taps)?;
     graphs.insert("draft".to_owned(), draft);
     graphs.insert("context".to_owned(), context);
     // The gate weighs modes in training only.

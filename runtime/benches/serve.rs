@@ -53,6 +53,7 @@ fn make(out: &Path) -> Fallible<()> {
         copy_weights: false,
         hash_weights: false,
         taps: None,
+        modes: None,
         weights_from: None,
     };
     export(&options, &mut |_| {})?;

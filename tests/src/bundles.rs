@@ -32,6 +32,7 @@ impl Bundle {
             copy_weights: false,
             hash_weights: false,
             taps,
+            modes: None,
             weights_from: None,
         };
         export(&options, &mut |_| ()).unwrap_or_else(|e| panic!("{}: {e}", target.display()));

@@ -33,6 +33,7 @@ fn check(target: &Path, drafter: Option<&Path>, dtype: Dtype, goldens: &[(&str, 
         copy_weights: true,
         hash_weights: false,
         taps: None,
+        modes: None,
         weights_from: None,
     };
     export(&options, &mut |_| {}).expect("exports");

@@ -29,6 +29,7 @@ fn export_to(out: &Path, target: &str) -> Result<(), String> {
         copy_weights: true,
         hash_weights: false,
         taps: None,
+        modes: None,
         weights_from: None,
     };
     export(&options, &mut |_| ()).map(drop).map_err(|e| {

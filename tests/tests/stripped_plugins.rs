@@ -70,6 +70,7 @@ fn exported(root: &TempDir, target: &Path, drafter: Option<&Path>, dtype: Dtype)
         copy_weights: false,
         hash_weights: false,
         taps: None,
+        modes: None,
         weights_from: None,
     };
     export(&options, &mut |_| {}).expect("exports");

@@ -18,6 +18,7 @@ pub(crate) fn options(target: &Path, drafter: Option<&Path>, out: &Path) -> Expo
         copy_weights: false,
         hash_weights: false,
         taps: None,
+        modes: None,
         weights_from: None,
     }
 }

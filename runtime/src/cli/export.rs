@@ -1,9 +1,9 @@
 //! `forkcast export`.
 
 use super::names::DtypeName;
-use super::parse::Layers;
+use super::parse::{Layers, positive};
 use super::{Outcome, interrupt, output};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use clap::builder::BoolishValueParser;
 use forkcast_exporter::{ExportOptions, Progress};
 use std::path::PathBuf;
@@ -48,6 +48,9 @@ pub(super) struct Args {
     /// Layers that `probe` shows; a drafter names its own.
     #[arg(long, value_name = "LAYERS", env = "FORKCAST_TAPS", help_heading = "Output")]
     taps: Option<Layers>,
+    /// Keep the first N futures of a drafter with several: a draft costs N blocks of rows.
+    #[arg(long, value_name = "N", env = "FORKCAST_MODES", value_parser = positive, help_heading = "Output")]
+    modes: Option<usize>,
     /// Another bundle of the same target: equal files become hard links to it.
     #[arg(
         long,
@@ -67,8 +70,15 @@ pub(super) fn run(args: &Args) -> Outcome {
         copy_weights: args.copy_weights,
         hash_weights: args.hash_weights,
         taps: args.taps.as_ref().map(|l| l.0.clone()),
+        modes: args.modes,
         weights_from: args.weights_from.clone(),
     };
+    if args.modes.is_some() && args.drafter.is_none() {
+        return Err(Failure::input(
+            "--modes: there is no drafter",
+            "give --drafter, or leave --modes away",
+        ));
+    }
     interrupt::at_once();
     let bar = output::spinner();
     let result = forkcast_exporter::export(&options, &mut |progress| match progress {

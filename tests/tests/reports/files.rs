@@ -30,6 +30,7 @@ fn try_export(target: &Path, out: &Path) -> Result<(), ExportError> {
         copy_weights: true,
         hash_weights: false,
         taps: None,
+        modes: None,
         weights_from: None,
     };
     export(&options, &mut |_| ()).map(drop)

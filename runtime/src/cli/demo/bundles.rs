@@ -74,6 +74,7 @@ pub(super) fn ensure(
         copy_weights: false,
         hash_weights: false,
         taps: None,
+        modes: None,
         weights_from: weights_from.map(Path::to_owned),
     };
     let bar = output::spinner();
