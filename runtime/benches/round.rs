@@ -1,7 +1,8 @@
 //! Host cost of a round: tree, mask and walk at the paper's size, and draws from full rows.
 //!
 //! `cargo bench -p forkcast --bench round`. The host part of a round (`round/tree+mask+walk`) should stay under 100 microseconds
-//! (DESIGN 5).
+//! (DESIGN 5). The last line gives p50 and p99 of single rounds, which Criterion's means do not show; `-- quantiles` prints it alone,
+//! and `tests/compare/host_part.py` reads it.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use forkcast::sample::{History, Sampler, Sampling};
@@ -11,7 +12,7 @@ use forkcast_engines::backend::Candidates;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MODES: usize = 8;
 const POSITIONS: usize = 15;
@@ -132,6 +133,39 @@ fn trees(c: &mut Criterion) {
     group.finish();
 }
 
+/// Rounds that are timed one by one.
+const SAMPLES: usize = 20_000;
+
+/// Prints median and 99th percentile of single rounds: the same work as `round/tree+mask+walk`, one clock reading a round.
+fn quantiles(_: &mut Criterion) {
+    let lists = rounds(MODES, K);
+    let (mut builder, mut tree) = (TreeBuilder::new(), Tree::new());
+    let drawn: Vec<Vec<u32>> = lists
+        .iter()
+        .map(|c| {
+            builder.mixture(c, BUDGET, 5, &mut tree);
+            draws(&tree)
+        })
+        .collect();
+    let (mut rows, mut walker) = (Rows::new(), Walker::new());
+    let mut nanoseconds: Vec<u128> = (0..SAMPLES)
+        .map(|i| {
+            let at = i % lists.len();
+            let began = Instant::now();
+            builder.mixture(black_box(&lists[at]), BUDGET, 5, &mut tree);
+            black_box(rows.of_tree(&tree, 1000));
+            black_box(walk(&tree, &drawn[at], &mut walker));
+            began.elapsed().as_nanos()
+        })
+        .collect();
+    nanoseconds.sort_unstable();
+    println!(
+        "single rounds, K={MODES} B={BUDGET} V={VOCAB}: p50 {:.1} us, p99 {:.1} us, {SAMPLES} samples",
+        nanoseconds[SAMPLES / 2] as f64 / 1e3,
+        nanoseconds[SAMPLES * 99 / 100] as f64 / 1e3
+    );
+}
+
 /// The token drawn at each row: that of a child most of the time, more often the best one, so that walks have
 /// the published lengths.
 fn draws(tree: &Tree) -> Vec<u32> {
@@ -237,5 +271,5 @@ fn samplers(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, trees, samplers);
+criterion_group!(benches, trees, samplers, quantiles);
 criterion_main!(benches);

@@ -45,10 +45,14 @@ def best_first(log_q, budget):
 
     Ties: score, then rank tuple, then mode.
     """
-    modes, depth, vocabulary = log_q.shape
-    k = min(budget, vocabulary)
+    k = min(budget, log_q.shape[-1])
     top = np.argsort(-log_q, axis=-1, kind="stable")[..., :k]
-    log_top = np.take_along_axis(log_q, top, -1).astype(np.float64)
+    return best_first_of_lists(top, np.take_along_axis(log_q, top, -1).astype(np.float64), budget)
+
+
+def best_first_of_lists(top, log_top, budget):
+    """best_first from the best k tokens of each position, best first: top (ids) and log_top [modes, depth, k]."""
+    modes, depth, k = top.shape
     tree = Tree()
     heap = [(-log_top[m, 0, 0], (0,), m, 0) for m in range(modes)] if k else []
     heapq.heapify(heap)
