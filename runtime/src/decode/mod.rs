@@ -131,6 +131,7 @@ fn emit(
     if round > 0 {
         report.accepted_lengths.push(length);
     }
+    sink.round_over();
     (end, report.token_ids.len() - before)
 }
 

@@ -159,6 +159,9 @@ pub trait Sink {
 
     /// Called after every round with the tree that was verified and the accepted rows.
     fn round(&mut self, _tree: &crate::tree::Tree, _path: &[u32]) {}
+
+    /// Called after the tokens of every round, and of prefill, before the engine goes on.
+    fn round_over(&mut self) {}
 }
 
 /// A sink that lets everything pass.

@@ -4,11 +4,11 @@ use super::super::api::{ApiError, TreeView};
 use super::super::split::{Part, Splitter};
 use super::super::state::State;
 use super::job::{Event, TokenEvent};
+use super::outbox::Outbox;
 use crate::decode::{Emitted, Sink, Verdict};
 use crate::text::{Piece, TextStream, Tokenizer};
 use crate::tree::Tree;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::UnboundedSender;
 
 /// Why the emitter ended an answer.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) enum Interruption {
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     pub(super) state: &'a State,
-    pub(super) events: UnboundedSender<Event>,
+    pub(super) outbox: &'a mut Outbox,
     pub(super) deadline: Instant,
     pub(super) timeout: u64,
 }
@@ -32,7 +32,7 @@ impl Watch<'_> {
     /// Whether the answer must end now. Also a sign of life.
     pub(super) fn interruption(&self) -> Option<Interruption> {
         self.state.beat(true);
-        if self.events.is_closed() {
+        if self.outbox.is_closed() {
             Some(Interruption::Gone)
         } else if self.state.is_cut() {
             Some(Interruption::Refused(ApiError::draining()))
@@ -173,15 +173,11 @@ impl Sink for Emitter<'_> {
             logprob: token.logprob,
             top: token.top.to_vec(),
         };
-        let sent = self.watch.events.send(Event::Token(event));
+        self.watch.outbox.push(Event::Token(event));
         if stopped {
             return Verdict::Stop;
         }
-        self.interruption = if sent.is_err() {
-            Some(Interruption::Gone)
-        } else {
-            self.watch.interruption()
-        };
+        self.interruption = self.watch.interruption();
         match self.interruption {
             None => Verdict::Continue,
             Some(_) => Verdict::Cancel,
@@ -204,8 +200,11 @@ impl Sink for Emitter<'_> {
                 scores: tree.scores().to_vec(),
                 path: path.to_vec(),
             };
-            // A closed channel is noticed with the next token.
-            let _ = self.watch.events.send(Event::Round(Box::new(view)));
+            self.watch.outbox.push(Event::Round(Box::new(view)));
         }
+    }
+
+    fn round_over(&mut self) {
+        self.watch.outbox.round(self.clock.gap);
     }
 }

@@ -3,6 +3,7 @@
 use super::super::api::{ApiError, Finish, Made, TreeView, Usage};
 use super::super::ledger::Entry;
 use super::super::split::{Part, Splitter};
+use super::outbox::Delivery;
 use crate::sample::Sampling;
 use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
@@ -33,7 +34,9 @@ pub struct Job {
     /// Seconds of the deadline, for the error.
     pub timeout: u64,
     /// Where events go. A closed channel means that nobody listens any more.
-    pub events: UnboundedSender<Event>,
+    pub events: UnboundedSender<Vec<Event>>,
+    /// When they are wanted.
+    pub delivery: Delivery,
     /// Entry in the log.
     pub entry: Entry,
 }

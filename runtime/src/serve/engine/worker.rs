@@ -6,13 +6,13 @@ use super::super::state::{EngineInfo, Phase, State};
 use super::super::{ServeError, model::Model};
 use super::emitter::{AnswerText, Emitter, Interruption, RoundClock, Watch};
 use super::job::{Event, Job, Output};
+use super::outbox::Outbox;
 use super::{Prefix, Queue};
 use crate::decode::{DecodeError, FinishReason, Ignore, Method, Plan, Report, Request, resume};
 use crate::text::TextStream;
 use forkcast_engines::backend::{Backend, BackendError, RowBatch};
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 /// Opens the engine, on the worker's thread.
@@ -174,9 +174,9 @@ impl Worker {
             self.state.metrics.snapshot_bytes.set(bytes);
             // Who has the answer finds the stream free.
             queue.done(begin.elapsed());
-            if let Some((events, event)) = result? {
+            if let Some((outbox, event)) = result? {
                 // A closed channel means that the client went away at the last moment.
-                let _ = events.send(event);
+                let _ = outbox.finish(event);
             }
         }
     }
@@ -185,8 +185,9 @@ impl Worker {
     ///
     /// # Errors
     /// The engine does not recover.
-    fn answer(&mut self, mut job: Job) -> Result<Option<(UnboundedSender<Event>, Event)>, ServeError> {
-        let event = match self.generate(&mut job) {
+    fn answer(&mut self, mut job: Job) -> Result<Option<(Outbox, Event)>, ServeError> {
+        let mut outbox = Outbox::new(job.events.clone(), job.delivery);
+        let event = match self.generate(&mut job, &mut outbox) {
             Ok(output) => {
                 job.entry.end(Outcome::Finished(output.finish));
                 Event::Done(Box::new(output))
@@ -204,11 +205,10 @@ impl Worker {
             }
         };
         // With the job its entry goes into log and metrics, before anybody has the answer.
-        let events = job.events.clone();
-        Ok(Some((events, event)))
+        Ok(Some((outbox, event)))
     }
 
-    fn generate(&mut self, job: &mut Job) -> Result<Output, Failure> {
+    fn generate(&mut self, job: &mut Job, outbox: &mut Outbox) -> Result<Output, Failure> {
         let begin = Instant::now();
         let wait = begin - job.entry.arrived;
         self.state.metrics.queue_wait(wait);
@@ -216,7 +216,7 @@ impl Worker {
         let model = Arc::clone(&self.model);
         let watch = Watch {
             state: &state,
-            events: job.events.clone(),
+            outbox,
             deadline: job.deadline,
             timeout: job.timeout,
         };

@@ -4,7 +4,7 @@ use super::super::api::{
     ApiError, ChatBody, ChatChoice, ChatRequest, Common, CompletionBody, CompletionRequest, Envelope,
     ErrorBody, Prompt, Streaming, TextChoice,
 };
-use super::super::engine::{Event, Full, Job};
+use super::super::engine::{Delivery, Event, Full, Job};
 use super::super::ledger::Entry;
 use super::super::model::{Model, Prepared};
 use super::super::split::Splitter;
@@ -20,7 +20,9 @@ use tokio::time::Instant;
 
 /// A request in the queue.
 pub(super) struct Submitted {
-    pub(super) events: UnboundedReceiver<Event>,
+    pub(super) events: UnboundedReceiver<Vec<Event>>,
+    /// What came and was not looked at yet.
+    pub(super) batch: std::vec::IntoIter<Event>,
     pub(super) deadline: Instant,
     pub(super) timeout: u64,
     pub(super) head: Head,
@@ -153,6 +155,11 @@ fn submit(app: &App, mut entry: Entry, wanted: Wanted) -> Result<Submitted, ApiE
         deadline,
         timeout,
         events: sender,
+        delivery: if streaming.on {
+            Delivery::Rounds
+        } else {
+            Delivery::End
+        },
         entry,
     };
     if let Err(Full { mut job, retry_after }) = app.queue.push(job) {
@@ -163,6 +170,7 @@ fn submit(app: &App, mut entry: Entry, wanted: Wanted) -> Result<Submitted, ApiE
     }
     Ok(Submitted {
         events,
+        batch: Vec::new().into_iter(),
         deadline: deadline.into(),
         timeout,
         head,

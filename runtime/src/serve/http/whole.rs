@@ -64,10 +64,15 @@ pub(super) async fn respond(mut submitted: Submitted) -> Response {
 
 /// The next event, or the error that takes its place.
 pub(super) async fn next(submitted: &mut Submitted) -> Result<Event, ApiError> {
-    match tokio::time::timeout_at(submitted.deadline, submitted.events.recv()).await {
-        Ok(Some(event)) => Ok(event),
-        Ok(None) => Err(ApiError::engine_gone()),
-        Err(_) => Err(ApiError::deadline(submitted.timeout)),
+    loop {
+        if let Some(event) = submitted.batch.next() {
+            return Ok(event);
+        }
+        match tokio::time::timeout_at(submitted.deadline, submitted.events.recv()).await {
+            Ok(Some(batch)) => submitted.batch = batch.into_iter(),
+            Ok(None) => return Err(ApiError::engine_gone()),
+            Err(_) => return Err(ApiError::deadline(submitted.timeout)),
+        }
     }
 }
 
