@@ -4,7 +4,7 @@ use super::ServeError;
 use super::api::{ApiError, Messages, SamplingFields, Tool};
 use super::split::Start;
 use crate::sample::Sampling;
-use crate::text::{Conversation, RenderOptions, TextError, TextModel, Tokenizer};
+use crate::text::{Conversation, Memo, RenderOptions, TextError, TextModel, Tokenizer};
 use serde_json::Value;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,6 +28,7 @@ pub struct Model {
     text: TextModel,
     turn: Option<u32>,
     thinks: bool,
+    memo: Option<Memo>,
 }
 
 /// A prompt on its way to the engine.
@@ -61,6 +62,7 @@ impl Model {
             defaults,
             turn: tokenizer.id(TURN),
             thinks: tokenizer.id("<think>").is_some(),
+            memo: Memo::new(tokenizer, TURN),
             text,
         })
     }
@@ -158,9 +160,12 @@ impl Model {
             let reason = "this model's chat template does not show tool calls to the model";
             return Err(ApiError::invalid(place, reason));
         }
-        let tokens = self
-            .text
-            .encode(&prompt)
+        let tokenizer = self.text.tokenizer.as_ref().ok_or(TextError::NoTokenizer);
+        let tokens = tokenizer
+            .and_then(|tokenizer| match &self.memo {
+                Some(memo) => memo.encode(tokenizer, &prompt),
+                None => tokenizer.encode(&prompt),
+            })
             .map_err(|e| ApiError::invalid("messages", e.to_string()))?;
         Ok(Prepared {
             boundaries: self.boundaries(&tokens),

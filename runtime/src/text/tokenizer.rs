@@ -129,6 +129,18 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
+    /// Id of an added token that cuts every text in two wherever it is spelled: it is looked for before anything else
+    /// happens to the text, takes nothing of its surroundings, and is part of no other added token.
+    pub(super) fn divider(&self, token: &str) -> Option<u32> {
+        let added = self.inner.get_added_tokens_decoder();
+        let (id, found) = added.iter().find(|(_, t)| t.content == token)?;
+        let bound = found.normalized || found.single_word || found.lstrip || found.rstrip;
+        let inside = added
+            .values()
+            .any(|t| t.content != token && t.content.contains(token));
+        (!bound && !inside && !token.is_empty()).then_some(*id)
+    }
+
     /// Text of all `ids` at once; bytes that are no UTF-8 become U+FFFD.
     #[must_use]
     pub fn decode(&self, ids: &[u32], keep_special: bool) -> String {

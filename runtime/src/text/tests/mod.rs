@@ -2,6 +2,7 @@
 
 mod chat;
 mod golden;
+mod memo;
 mod stop;
 mod streaming;
 mod template;
