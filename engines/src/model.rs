@@ -7,6 +7,9 @@ use crate::gpu::{self, GpuError, GpuOptions};
 use crate::ort::{OpenOptions, OrtBackend};
 use std::path::{Path, PathBuf};
 
+/// File that `forkcast tune` leaves in a bundle or an engine directory. No manifest lists it, nothing depends on it.
+pub const TUNE_NAME: &str = "tune.json";
+
 /// Where the parts of a model lie.
 #[derive(Clone, Debug)]
 pub struct Place {

@@ -24,7 +24,12 @@ fn files_of_bundle(dir: &Path) -> Option<BTreeSet<String>> {
         .into_iter()
         .flatten()
         .filter_map(|f| f.get("name")?.as_str());
-    Some(names.chain([manifest::FILE_NAME]).map(str::to_owned).collect())
+    Some(
+        names
+            .chain([manifest::FILE_NAME, forkcast_engines::model::TUNE_NAME])
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 /// A bundle under construction. Dropped unfinished, it leaves nothing behind.

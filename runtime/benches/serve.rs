@@ -143,6 +143,7 @@ impl Direct {
             request: Request {
                 method,
                 budget: DEFAULT_BUDGET,
+                adaptive: None,
                 mode: 0,
                 max_tokens: TOKENS,
                 sampling: Sampling::default(),

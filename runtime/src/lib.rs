@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod cost;
 pub mod decode;
 pub mod proof;
 pub mod sample;

@@ -100,7 +100,8 @@ fn files_of_engine(dir: &Path) -> Option<BTreeSet<String>> {
     let text = std::fs::read(dir.join(FILE_NAME)).ok()?;
     let value: serde_json::Value = serde_json::from_slice(&text).ok()?;
     value.get("schema").and(value.get("forkcast"))?;
-    let mut names = BTreeSet::from([FILE_NAME.to_owned(), crate::engine::CACHE_NAME.to_owned()]);
+    let mut names =
+        BTreeSet::from([FILE_NAME, crate::engine::CACHE_NAME, crate::model::TUNE_NAME].map(str::to_owned));
     for (stage, plan) in value
         .get("plans")
         .and_then(|p| p.as_object())

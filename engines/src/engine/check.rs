@@ -231,7 +231,7 @@ fn first_difference(field: &str, expected: &Value, found: &Value) -> Option<Stri
 }
 
 /// SHA-256 of the manifest of the bundle in `dir`.
-pub(crate) fn manifest_hash(dir: &Path) -> std::io::Result<String> {
+pub fn manifest_hash(dir: &Path) -> std::io::Result<String> {
     hash_file(&dir.join(manifest::FILE_NAME))
 }
 

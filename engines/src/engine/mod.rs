@@ -8,8 +8,8 @@ pub(crate) mod essence;
 mod pieces;
 mod read;
 
-pub use check::{Against, Check, Outcome, bundle_path, verify};
-pub(crate) use check::{manifest_hash, same_bundle};
+pub(crate) use check::same_bundle;
+pub use check::{Against, Check, Outcome, bundle_path, manifest_hash, verify};
 pub(crate) use pieces::pieces;
 pub use read::{EngineError, read, write};
 

@@ -9,6 +9,7 @@
 
 mod cache;
 mod drafter;
+mod gemm;
 mod graph;
 mod head;
 mod library;
@@ -19,6 +20,7 @@ mod state;
 mod target;
 mod weights;
 
+pub use gemm::gemm_rate;
 pub use library::{find as find_library, session_builder};
 pub use scope::LibraryScope;
 

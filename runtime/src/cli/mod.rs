@@ -17,7 +17,9 @@ mod parse;
 mod plan;
 mod probe;
 mod safetensors;
+mod samples;
 mod serve;
+mod tune;
 mod verify;
 
 use crate::exit::{Exit, Failure};
@@ -72,6 +74,8 @@ enum Command {
     Serve(Box<forkcast::serve::ServeArgs>),
     /// Check that an engine directory (or a bundle) is whole and fits this host or a named GPU.
     Verify(verify::Args),
+    /// Measure what rounds cost and what pays on this host; generate and serve then use it.
+    Tune(tune::Args),
     /// Say what this host has, and which engine directories run on it.
     Doctor(doctor::Args),
     /// Predict what a round costs on a GPU, from a recipe and a bundle.
@@ -120,6 +124,7 @@ fn dispatch(command: &Command, matches: &ArgMatches) -> Outcome {
         Command::Inspect(args) => inspect::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Demo(args) => demo::run(args),

@@ -6,7 +6,7 @@
 //! of one pass turn out to be useful.
 
 use super::report::{StageSeconds, Stopwatch};
-use super::{DecodeError, Method, Plan};
+use super::{Adaptive, DecodeError, Method, Plan};
 use crate::sample::{Choice, History, Sampler, Sampling};
 use crate::tree::{Tree, TreeBuilder};
 use forkcast_engines::backend::{Backend, Candidates, RowBatch, Shape};
@@ -182,11 +182,28 @@ impl Decoder {
     /// # Errors
     /// The engine fails.
     pub fn round<B: Backend + ?Sized>(&mut self, backend: &mut B, plan: Plan) -> Result<(), DecodeError> {
+        self.round_with(backend, plan, None)
+    }
+
+    /// As [`Self::round`]; `policy` decides whether this round drafts and how much of the tree is verified.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub fn round_with<B: Backend + ?Sized>(
+        &mut self,
+        backend: &mut B,
+        plan: Plan,
+        mut policy: Option<&mut Adaptive>,
+    ) -> Result<(), DecodeError> {
         let shape = backend.shape();
         let committed = backend.committed();
         let mut watch = Stopwatch::start();
-        let budget = plan.room(&shape, committed);
+        let drafts = policy.as_deref_mut().is_none_or(Adaptive::drafts);
+        let budget = if drafts { plan.room(&shape, committed) } else { 0 };
         self.grow_tree(backend, Plan { budget, ..plan }, &shape, &mut watch)?;
+        if let Some(policy) = policy.as_deref().filter(|_| drafts) {
+            self.tree.truncate(policy.size(&self.tree, committed) + 1);
+        }
         self.tree.fill_positions(committed as i64, &mut self.positions);
         self.tree.fill_ancestors(&mut self.ancestors);
         watch.lap(&mut self.seconds.tree);
@@ -201,7 +218,11 @@ impl Decoder {
         self.fetched.clear();
         watch.lap(&mut self.seconds.verify);
 
-        self.walk(backend, committed, &mut watch)
+        self.walk(backend, committed, &mut watch)?;
+        if let Some(policy) = policy {
+            policy.learn(&self.tree, self.path.len(), committed);
+        }
+        Ok(())
     }
 
     /// Commits the first `keep` (at least one) drawn tokens of the round: the old anchor and all of them but the last,

@@ -1,5 +1,6 @@
 //! The decode loop: one for all methods, over the [`Backend`] trait.
 
+mod adaptive;
 mod decoder;
 mod error;
 mod needs;
@@ -7,6 +8,7 @@ mod plan;
 mod report;
 mod request;
 
+pub use adaptive::{Adaptive, Used};
 pub use decoder::{Decoder, Drawing, Drawn};
 pub use error::DecodeError;
 pub use report::{Report, StageSeconds};
@@ -44,13 +46,31 @@ pub fn resume<B: Backend + ?Sized>(
     request: &Request,
     sink: &mut dyn Sink,
 ) -> Result<Report, DecodeError> {
+    resume_with(backend, prompt, request, None, sink)
+}
+
+/// As [`resume`]; `policy` decides round by round whether to draft and how much, and its plan stands in for method, budget
+/// and mode of the request. The tokens are the same.
+///
+/// # Errors
+/// The request does not fit the engine, or the engine fails.
+pub fn resume_with<B: Backend + ?Sized>(
+    backend: &mut B,
+    prompt: &[u32],
+    request: &Request,
+    mut policy: Option<&mut Adaptive>,
+    sink: &mut dyn Sink,
+) -> Result<Report, DecodeError> {
     let shape = backend.shape();
-    let plan = Plan {
+    let asked = Plan {
         method: request.method,
         budget: request.budget,
         mode: request.mode,
-    }
-    .effective(&shape)?;
+    };
+    let plan = policy
+        .as_deref()
+        .map_or(asked, Adaptive::plan)
+        .effective(&shape)?;
     let drawing = Drawing {
         sampling: request.sampling.clone(),
         seed: request.seed,
@@ -70,9 +90,10 @@ pub fn resume<B: Backend + ?Sized>(
     let first = Instant::now();
     let (mut end, _) = emit(&decoder, 0, limit, request, sink, &mut report);
     while end.is_none() {
-        decoder.round(backend, plan)?;
+        decoder.round_with(backend, plan, policy.as_deref_mut())?;
         report.rounds += 1;
         report.draft_tokens += decoder.tree().len() - 1;
+        report.drafted_rounds += usize::from(decoder.tree().len() > 1);
         sink.round(decoder.tree(), decoder.path());
         let kept;
         (end, kept) = emit(&decoder, report.rounds, limit, request, sink, &mut report);
@@ -83,6 +104,7 @@ pub fn resume<B: Backend + ?Sized>(
     report.decode_time = first.elapsed();
     report.seconds = decoder.seconds;
     report.tree_retries = decoder.retries();
+    report.adaptive = policy.map(|p| p.used());
     Ok(report)
 }
 
@@ -147,6 +169,8 @@ fn empty_report(prompt_tokens: usize, committed: usize, plan: Plan, seed: u64) -
         rounds: 0,
         accepted_lengths: Vec::new(),
         draft_tokens: 0,
+        drafted_rounds: 0,
+        adaptive: None,
         tree_retries: 0,
         seconds: StageSeconds::default(),
         time_to_first_token: std::time::Duration::ZERO,

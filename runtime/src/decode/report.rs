@@ -1,5 +1,6 @@
 //! What an answer cost and how well its drafts were accepted.
 
+use super::adaptive::Used;
 use super::request::{FinishReason, Method};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -63,6 +64,10 @@ pub struct Report {
     pub accepted_lengths: Vec<usize>,
     /// Tree nodes verified, anchors not counted.
     pub draft_tokens: usize,
+    /// Rounds whose tree had nodes.
+    pub drafted_rounds: usize,
+    /// What was decided round by round, with a policy.
+    pub adaptive: Option<Used>,
     /// Trees whose candidates had to be read again with more per position to be exact.
     pub tree_retries: usize,
     /// Stage times.

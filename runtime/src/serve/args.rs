@@ -1,7 +1,8 @@
 //! Flags of `forkcast serve`.
 
 use super::log::LogFormat;
-use crate::decode::{DEFAULT_BUDGET, MAX_BUDGET, Method};
+use crate::decode::{MAX_BUDGET, Method};
+use clap::builder::BoolishValueParser;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -105,7 +106,7 @@ pub struct ServeArgs {
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600), help_heading = "Admission")]
     pub linger_seconds: u64,
 
-    /// How the tree of a round is made: plain, chain, ddtree or mfd; the best that the drafter allows without.
+    /// How the tree of a round is made: plain, chain, ddtree or mfd; as tuned without, else the best that the drafter allows.
     #[arg(
         long,
         value_name = "METHOD",
@@ -113,10 +114,12 @@ pub struct ServeArgs {
         help_heading = "Decoding"
     )]
     pub method: Option<Method>,
-    /// Most nodes of a tree, 0 to 1024; plain uses 0, chain at most the block.
-    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", default_value_t = DEFAULT_BUDGET, value_parser = budget)]
-    #[arg(help_heading = "Decoding")]
-    pub budget: usize,
+    /// Most nodes of a tree, 0 to 1024; as tuned without (forkcast tune), else 12. Plain uses 0, chain at most the block.
+    #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", value_parser = budget, help_heading = "Decoding")]
+    pub budget: Option<usize>,
+    /// Decide round by round whether to draft and how much, by the costs of tune.json; --budget is the most then.
+    #[arg(long, env = "FORKCAST_ADAPTIVE", value_parser = BoolishValueParser::new(), help_heading = "Decoding")]
+    pub adaptive: bool,
     /// Mode of the drafter that chain and ddtree use.
     #[arg(
         long,
@@ -243,7 +246,7 @@ mod tests {
         let cli = Cli::try_parse_from(["x", "bundle", "--method", "mfd"]).unwrap();
         assert_eq!(cli.serve.method, Some(Method::Mfd));
         assert_eq!(cli.serve.host, "127.0.0.1");
-        assert_eq!(cli.serve.budget, DEFAULT_BUDGET);
+        assert_eq!((cli.serve.budget, cli.serve.adaptive), (None, false));
         for name in ["::1", "0.0.0.0", "localhost", "gpu-1.example.org"] {
             assert!(
                 Cli::try_parse_from(["x", "bundle", "--host", name]).is_ok(),

@@ -88,6 +88,7 @@ impl Entry {
             completion_tokens = self.usage.completion_tokens,
             method = made.method,
             rounds = made.rounds,
+            drafted_rounds = made.drafted_rounds,
             tau = made.tau,
             seconds = duration.as_secs_f64(),
             queue_seconds = made.queue_seconds,

@@ -297,9 +297,7 @@ impl Metrics {
         self.prompt_tokens.increment(prompt as u64);
         self.cached_tokens.increment(cached as u64);
         self.generated.increment(generated as u64);
-        if made.draft_tokens > 0 {
-            self.drafts.increment(made.rounds as u64);
-        }
+        self.drafts.increment(made.drafted_rounds as u64);
         self.draft_tokens.increment(made.draft_tokens as u64);
         self.accepted.increment(made.accepted_tokens as u64);
         for length in lengths {

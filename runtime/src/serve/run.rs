@@ -7,6 +7,8 @@ use super::keys::Keys;
 use super::model::{Model, read_defaults};
 use super::server::{Settings, serve};
 use super::{ServeError, log};
+use crate::cost::{self, Found, Tune, defaults};
+use crate::decode::DEFAULT_BUDGET;
 use crate::text::TextModel;
 use axum::http::StatusCode;
 use forkcast_engines::bundle::OpenError;
@@ -30,7 +32,8 @@ const HEAD: Duration = Duration::from_secs(75);
 pub fn run(args: ServeArgs) -> Result<(), ServeError> {
     log::install(args.log_format);
     let model = Arc::new(open_model(&args)?);
-    let settings = settings(&args)?;
+    let tune = tuned(&args)?;
+    let settings = settings(&args, tune)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -94,7 +97,42 @@ fn open_model(args: &ServeArgs) -> Result<Model, ServeError> {
     Model::new(id, text, manifest.stop_ids, defaults)
 }
 
-fn settings(args: &ServeArgs) -> Result<Settings, ServeError> {
+/// What was tuned for this model on this host.
+fn tuned(args: &ServeArgs) -> Result<Option<Tune>, ServeError> {
+    let place = model::locate(&args.model, args.bundle.as_deref())?;
+    let found = cost::beside(&place, args.drafter.is_some(), args.threads);
+    if let Found::Unfit(reason) = &found {
+        tracing::warn!(target: "forkcast::serve", "tune.json is not used: it {reason}");
+    }
+    let Some(tune) = found.tune() else {
+        return if args.adaptive {
+            Err(ServeError::Flag {
+                flag: "--adaptive",
+                reason:
+                    "there is no tune.json for this model on this host; measure first: forkcast tune MODEL"
+                        .to_owned(),
+            })
+        } else {
+            Ok(None)
+        };
+    };
+    Ok(Some(tune.clone()))
+}
+
+fn settings(args: &ServeArgs, tune: Option<Tune>) -> Result<Settings, ServeError> {
+    let (method, budget) = match &tune {
+        None => (args.method, args.budget.unwrap_or(DEFAULT_BUDGET)),
+        Some(tune) => {
+            let (method, budget) = if args.adaptive {
+                tune.adaptive_defaults(args.method, args.budget)
+            } else {
+                defaults(args.method, args.budget, 0, Some(tune))
+            };
+            let adaptive = args.adaptive;
+            tracing::info!(target: "forkcast::serve", %method, budget, adaptive, "as flags and tune.json say");
+            (Some(method), budget)
+        }
+    };
     let origin = |origin: &String| {
         origin.parse().map_err(|_| ServeError::Flag {
             flag: "--cors-origin",
@@ -104,8 +142,9 @@ fn settings(args: &ServeArgs) -> Result<Settings, ServeError> {
     let cors: Result<Vec<_>, _> = args.cors_origin.iter().map(origin).collect();
     Ok(Settings {
         worker: WorkerSettings {
-            method: args.method,
-            budget: args.budget,
+            method,
+            budget,
+            adaptive: tune.filter(|_| args.adaptive).map(Arc::new),
             mode: args.mode,
             cache_bytes: args.cache_bytes,
         },

@@ -84,6 +84,32 @@ impl Tree {
         }
     }
 
+    /// Keeps the first `rows` rows, the anchor at least; of a tree that grew best first that is the tree of a smaller budget.
+    pub fn truncate(&mut self, rows: usize) {
+        let rows = rows.max(1);
+        if rows >= self.len() {
+            return;
+        }
+        self.tokens.truncate(rows);
+        self.parents.truncate(rows);
+        self.depths.truncate(rows);
+        self.scores.truncate(rows);
+        self.modes.truncate(rows);
+        self.first_child.truncate(rows);
+        for child in &mut self.first_child {
+            if *child as usize >= rows {
+                *child = NONE;
+            }
+        }
+        // Places behind the rows that go may depend on theirs.
+        self.table.fill(NONE);
+        for row in 1..rows {
+            if let Err(slot) = self.find(self.parents[row] as u32, self.tokens[row]) {
+                self.table[slot] = row as u32;
+            }
+        }
+    }
+
     /// The row below `parent` with `token`, or the free slot where it belongs. The table has free slots.
     fn find(&self, parent: u32, token: u32) -> Result<u32, usize> {
         let key = (u64::from(parent) << 32) | u64::from(token);

@@ -10,3 +10,4 @@ mod probe;
 mod proof;
 mod refusals;
 mod run;
+mod tune;

@@ -46,13 +46,16 @@ pub(in super::super) struct Args {
     #[arg(long, value_enum, env = "FORKCAST_THINKING", help_heading = "Prompt (one of)")]
     pub(super) thinking: Option<Switch>,
 
-    /// How the tree of a round is made; the best that the drafter allows without.
+    /// How the tree of a round is made; as tuned without (forkcast tune), else the best that the drafter allows.
     #[arg(long, value_enum, env = "FORKCAST_METHOD", help_heading = "Decoding")]
     pub(super) method: Option<MethodName>,
-    /// Most nodes of a tree, 0 to 1024 [default: 12]; plain uses 0, chain at most the block.
+    /// Most nodes of a tree, 0 to 1024 [default: as tuned, else 12]; plain uses 0, chain at most the block.
     #[arg(long, value_name = "N", env = "FORKCAST_BUDGET", value_parser = parse::budget)]
     #[arg(allow_negative_numbers = true, help_heading = "Decoding")]
     pub(super) budget: Option<usize>,
+    /// Decide round by round whether to draft and how much, by the costs of tune.json; --budget is the most then.
+    #[arg(long, env = "FORKCAST_ADAPTIVE", value_parser = BoolishValueParser::new(), help_heading = "Decoding")]
+    pub(super) adaptive: bool,
     /// Mode of the drafter that chain and ddtree use [default: 0].
     #[arg(long, value_name = "M", env = "FORKCAST_MODE", help_heading = "Decoding")]
     pub(super) mode: Option<usize>,

@@ -10,10 +10,12 @@ pub(super) use report::summary;
 pub(super) use sink::Output;
 
 use super::engine::{check_prompt, context, locate, manifest, open, shorten};
+use super::tune::beside;
 use super::{Outcome, output};
 use crate::exit::{Exit, Failure};
 use clap::ArgMatches;
-use forkcast::decode::{DEFAULT_BUDGET, Method, Plan, Request, decode};
+use forkcast::cost::{Tune, defaults};
+use forkcast::decode::{Method, Plan, Request, resume_with};
 use forkcast::text::{TextError, TextModel};
 use forkcast_engines::backend::Shape;
 use forkcast_engines::manifest::Manifest;
@@ -26,7 +28,14 @@ pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
     let prompt = prompt::tokens(args, &source, &text)?;
     let context = context(&place, &manifest, &args.engine);
     check_prompt(&prompt, &manifest, context)?;
-    let asked = plan(args, &manifest);
+    let tune = beside(&place, &args.engine);
+    if args.adaptive && tune.is_none() {
+        return Err(Failure::input(
+            "--adaptive: there is no tune.json for this model on this host",
+            "measure first: forkcast tune MODEL --suite FILE.jsonl",
+        ));
+    }
+    let asked = plan(args, &manifest, tune.as_ref());
     let shape = shape(&manifest, context);
     let plan = asked.effective(&shape)?;
     tell_differences(args, asked, plan);
@@ -57,7 +66,8 @@ pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
         stop_ids: manifest.stop_ids.clone(),
         logprobs: None,
     };
-    let report = decode(engine.as_mut(), &prompt, &request, &mut sink)?;
+    let mut policy = tune.as_ref().filter(|_| args.adaptive).map(|t| t.adaptive(plan));
+    let report = resume_with(engine.as_mut(), &prompt, &request, policy.as_mut(), &mut sink)?;
     let text = sink.finish();
     if let Some(error) = sink.error() {
         return Err(error.into());
@@ -69,18 +79,40 @@ pub(super) fn run(args: &Args, matches: &ArgMatches) -> Outcome {
             output::data("\n")?;
         }
         output::say(&summary(&report));
+        if let Some(tune) = &tune {
+            output::say(&tuned(args, tune));
+        }
     }
     Ok(Exit::Done)
 }
 
-/// What the flags ask for, with the best method as the default.
-fn plan(args: &Args, manifest: &Manifest) -> Plan {
+/// What the flags ask for; where they say nothing, what was tuned, else the best method that the drafter allows.
+fn plan(args: &Args, manifest: &Manifest, tune: Option<&Tune>) -> Plan {
     let modes = manifest.drafter.as_ref().map_or(0, |d| d.modes);
+    let method = args.method.map(Method::from);
+    let (method, budget) = match tune.filter(|_| args.adaptive) {
+        Some(tune) => tune.adaptive_defaults(method, args.budget),
+        None => defaults(method, args.budget, modes, tune),
+    };
     Plan {
-        method: args.method.map_or_else(|| Method::best(modes), Method::from),
-        budget: args.budget.unwrap_or(DEFAULT_BUDGET),
+        method,
+        budget,
         mode: args.mode.unwrap_or(0),
     }
+}
+
+/// Which of the settings came from the tuning.
+fn tuned(args: &Args, tune: &Tune) -> String {
+    let of = match (args.method, args.budget) {
+        (None, None) => "method and budget",
+        (None, Some(_)) => "method",
+        (Some(_), None) => "budget",
+        (Some(_), Some(_)) => return String::new(),
+    };
+    format!(
+        "{of} as tuned for {} tokens of context (tune.json)\n",
+        tune.context
+    )
 }
 
 /// Sizes as the engine will report them, as far as a plan depends on them.

@@ -1,6 +1,6 @@
 //! What is told about a finished answer.
 
-use forkcast::decode::{Report, StageSeconds};
+use forkcast::decode::{Report, StageSeconds, Used};
 use serde::Serialize;
 
 /// The object of `--json`. Names and meaning are fixed.
@@ -19,6 +19,8 @@ pub(super) struct Json<'a> {
     tau: f64,
     tokens_per_second: f64,
     seconds: StageSeconds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adaptive: Option<Used>,
 }
 
 impl<'a> Json<'a> {
@@ -37,6 +39,7 @@ impl<'a> Json<'a> {
             tau: report.tau(),
             tokens_per_second: report.tokens_per_second(),
             seconds: report.seconds,
+            adaptive: report.adaptive,
         }
     }
 }
@@ -44,9 +47,19 @@ impl<'a> Json<'a> {
 /// Two lines for people.
 pub(in super::super) fn summary(report: &Report) -> String {
     let s = report.seconds;
+    let adaptive = report.adaptive.map_or_else(String::new, |u| {
+        format!(
+            "adaptive: {} rounds drafted with {:.1} nodes each, {} plain, given up {} times, trust {:.2}\n",
+            u.drafted_rounds,
+            u.mean_nodes(),
+            u.plain_rounds,
+            u.rests,
+            u.trust
+        )
+    });
     format!(
         "{} prompt tokens, {} answered ({}); {} budget {}: {:.1} tokens/s, tau {:.2}, {} rounds\n\
-         seconds: prefill {:.3}, draft {:.3}, tree {:.3}, verify {:.3}, walk {:.3}, commit {:.3}\n",
+         seconds: prefill {:.3}, draft {:.3}, tree {:.3}, verify {:.3}, walk {:.3}, commit {:.3}\n{adaptive}",
         report.prompt_tokens,
         report.token_ids.len(),
         report.finish_reason.name(),

@@ -1,19 +1,19 @@
 //! `--deep`: the model is run.
 
-use super::super::engine::{ModelArgs, check_prompt, context, locate, manifest, open};
+use super::super::engine::{ModelArgs, context, locate, manifest, open};
 use super::super::output;
+use super::super::samples::{self, Wanted};
 use super::Args;
 use crate::exit::{Exit, Failure};
-use forkcast::bench::suite;
 use forkcast::proof::operators::{self, Operator};
-use forkcast::proof::{Bounds, Proof, Sample, Settings, prove as prove_engine};
+use forkcast::proof::{Bounds, Proof, Settings, prove as prove_engine};
 use forkcast::text::TextModel;
 use forkcast_engines::manifest::Manifest;
 use serde::Serialize;
 
 /// Tokens of a prompt where there is no suite.
 const PROMPT: usize = 32;
-/// Seed of prompts and operator calls.
+/// Seed of operator calls.
 const SEED: u64 = 1;
 
 /// What the proof found.
@@ -49,7 +49,13 @@ pub(super) fn prove(args: &Args) -> Result<Found, Failure> {
     let text = TextModel::of_bundle(&place.bundle, &manifest)?;
     let context = context(&place, &manifest, &model);
     let settings = settings(args, &manifest)?;
-    let samples = samples(args, &manifest, &text, context)?;
+    let wanted = Wanted {
+        suites: &args.suite,
+        count: args.samples,
+        length: PROMPT,
+        thinking: None,
+    };
+    let (_, samples) = samples::read(&wanted, &manifest, &text, context)?;
     let on_gpu = place.engine.is_some();
     let mut engine = open(&place, &model)?;
     let bar = output::spinner();
@@ -98,33 +104,4 @@ fn settings(args: &Args, manifest: &Manifest) -> Result<Settings, Failure> {
         max_tokens: args.max_tokens,
         bounds,
     })
-}
-
-/// The prompts: of suites their first turns, else seeded ids.
-fn samples(
-    args: &Args,
-    manifest: &Manifest,
-    text: &TextModel,
-    context: usize,
-) -> Result<Vec<Sample>, Failure> {
-    let mut suites = Vec::new();
-    for path in &args.suite {
-        let mut suite = suite::read(path)?;
-        suite.select(Some(args.samples), None);
-        suites.push(suite);
-    }
-    if suites.is_empty() {
-        let length = PROMPT.min(context / 2).max(1);
-        suites.push(suite::random(manifest.target.vocab, args.samples, length, SEED));
-    }
-    let mut samples = Vec::new();
-    for suite in &suites {
-        for prompt in &suite.prompts {
-            let tokens = prompt.ask.tokens(0, &mut Vec::new(), text, None)?;
-            check_prompt(&tokens, manifest, context)?;
-            let id = format!("{} {}", suite.name, prompt.id);
-            samples.push(Sample { id, tokens });
-        }
-    }
-    Ok(samples)
 }

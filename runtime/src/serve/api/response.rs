@@ -67,6 +67,8 @@ pub struct Made {
     pub seed: u64,
     /// Verify passes after prefill.
     pub rounds: usize,
+    /// Of these, passes over a tree; others verified the anchor alone.
+    pub drafted_rounds: usize,
     /// Tree nodes verified.
     pub draft_tokens: usize,
     /// Drafted tokens accepted.

@@ -8,7 +8,8 @@ use super::emitter::{AnswerText, Emitter, Interruption, RoundClock, Watch};
 use super::job::{Event, Job, Output};
 use super::outbox::Outbox;
 use super::{Prefix, Queue};
-use crate::decode::{DecodeError, FinishReason, Ignore, Method, Plan, Report, Request, resume};
+use crate::cost::Tune;
+use crate::decode::{DecodeError, FinishReason, Ignore, Method, Plan, Report, Request, resume_with};
 use crate::text::TextStream;
 use forkcast_engines::backend::{Backend, BackendError, RowBatch};
 use std::sync::Arc;
@@ -19,12 +20,14 @@ use tokio::sync::oneshot;
 pub type Loader = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
 
 /// What the worker does with every request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct WorkerSettings {
     /// Method that makes the trees; the best that the engine allows when none is given.
     pub method: Option<Method>,
     /// Most nodes of a tree.
     pub budget: usize,
+    /// Costs by which rounds are decided one by one.
+    pub adaptive: Option<Arc<Tune>>,
     /// Mode that `chain` and `ddtree` read.
     pub mode: usize,
     /// Most bytes of kept states.
@@ -86,6 +89,8 @@ struct Worker {
     backend: Box<dyn Backend>,
     settings: WorkerSettings,
     plan: Plan,
+    /// The plan as the engine follows it.
+    effective: Plan,
     model: Arc<Model>,
     state: Arc<State>,
     prefix: Prefix,
@@ -118,11 +123,12 @@ fn open(
     state.advance(Phase::Ready);
     Ok(Worker {
         backend,
+        prefix: Prefix::new(settings.cache_bytes),
         settings,
         plan,
+        effective,
         model,
         state: Arc::clone(state),
-        prefix: Prefix::new(settings.cache_bytes),
     })
 }
 
@@ -241,7 +247,15 @@ impl Worker {
             clock: RoundClock::new(),
         };
         let request = self.request(job);
-        let result = resume(&mut *self.backend, &job.prompt, &request, &mut emitter);
+        let tune = self.settings.adaptive.as_ref();
+        let mut policy = tune.map(|t| t.adaptive(self.effective));
+        let result = resume_with(
+            &mut *self.backend,
+            &job.prompt,
+            &request,
+            policy.as_mut(),
+            &mut emitter,
+        );
         emitter.clock.flush(&state);
         let mut report = result?;
         report.cached_tokens = cached;
@@ -390,6 +404,7 @@ fn made(report: &Report, queue_seconds: f64, first_token_seconds: f64) -> Made {
         budget: report.budget,
         seed: report.seed,
         rounds: report.rounds,
+        drafted_rounds: report.drafted_rounds,
         draft_tokens: report.draft_tokens,
         accepted_tokens: report.accepted_lengths.iter().map(|l| l.saturating_sub(1)).sum(),
         tau: report.tau(),

@@ -50,6 +50,7 @@ const TOOL_TEMPLATE: &str = "{% if tools %}<|im_start|>system\n{{ tools | tojson
 struct Options {
     method: Method,
     budget: usize,
+    adaptive: bool,
     cache_bytes: usize,
     max_queue: usize,
     busy: axum::http::StatusCode,
@@ -72,6 +73,7 @@ impl Default for Options {
         Self {
             method: Method::Mfd,
             budget: 16,
+            adaptive: false,
             cache_bytes: 1 << 20,
             max_queue: 4,
             busy: axum::http::StatusCode::TOO_MANY_REQUESTS,
@@ -132,6 +134,7 @@ impl Server {
             worker: WorkerSettings {
                 method: Some(options.method),
                 budget: options.budget,
+                adaptive: options.adaptive.then(|| Arc::new(crate::cost::tests::tune())),
                 mode: 0,
                 cache_bytes: options.cache_bytes,
             },

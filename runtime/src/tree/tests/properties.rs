@@ -40,6 +40,28 @@ proptest! {
     }
 
     #[test]
+    fn a_cut_tree_is_the_tree_of_a_smaller_budget(p in large(), budget in 0usize..80, cut in 0usize..80) {
+        let c = lists(&p);
+        let (mut tree, _) = mixture(&c, budget);
+        tree.truncate(cut + 1);
+        let (small, _) = mixture(&c, cut.min(budget));
+        prop_assert_eq!(tree.tokens(), small.tokens());
+        prop_assert_eq!(tree.parents(), small.parents());
+        prop_assert_eq!(tree.depths(), small.depths());
+        prop_assert_eq!(tree.scores(), small.scores());
+        prop_assert_eq!(tree.modes(), small.modes());
+        for row in 0..tree.len() as u32 {
+            prop_assert_eq!(tree.best_child(row), small.best_child(row));
+            for token in 0..40 {
+                prop_assert_eq!(tree.child(row, token), small.child(row, token));
+            }
+        }
+        // It still grows.
+        let row = tree.child_or_add(0, 1000, -1.0, 0);
+        prop_assert_eq!(tree.child(0, 1000), Some(row));
+    }
+
+    #[test]
     fn one_mode_is_ddtree(p in small(), mode in 0usize..4, budget in 0usize..60) {
         let mode = mode % p.len();
         let (mut builder, mut tree) = (TreeBuilder::new(), Tree::new());
