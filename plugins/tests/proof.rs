@@ -29,13 +29,18 @@ fn builder() -> Result<SessionBuilder, String> {
 
 #[test]
 fn kernels_agree_with_the_bodies() {
-    let found = measure(&builder, &bodies::functions(), &MODEL, 1).expect("a comparison");
+    let found = measure(&builder, &bodies::all(), &MODEL, 1).expect("a comparison");
     let names: Vec<&str> = found.iter().map(|a| a.operator).collect();
     let all = [
         ops::TREE_ATTENTION,
+        ops::fused::HEAD_NORM_ROPE,
+        ops::fused::SIGMOID_GATE,
+        ops::fused::SWI_GLU,
         ops::TREE_CAUSAL_CONV,
         ops::TREE_DELTA_RULE,
         ops::DELTA_BRANCH_UPDATE,
+        ops::fused::DELTA_INPUTS,
+        ops::fused::GATED_NORM,
     ];
     assert_eq!(names, all);
     for agreement in found {
@@ -51,7 +56,7 @@ fn a_body_that_computes_something_else_is_found() {
     b.named("Identity", &["x"], &["y"], vec![]);
     let inputs = ["x", "past", "weight", "ancestors"];
     let lie = b.into_function(ops::TREE_CAUSAL_CONV, &inputs, &["y"], &[]);
-    let mut functions = bodies::functions();
+    let mut functions = bodies::all();
     functions.retain(|f| f.name() != ops::TREE_CAUSAL_CONV);
     functions.push(lie);
     let found = measure(&builder, &functions, &MODEL, 1).expect("a comparison");

@@ -143,7 +143,6 @@ impl Direct {
             request: Request {
                 method,
                 budget: DEFAULT_BUDGET,
-                adaptive: None,
                 mode: 0,
                 max_tokens: TOKENS,
                 sampling: Sampling::default(),
@@ -217,6 +216,7 @@ fn settings(method: Method) -> Settings {
         worker: WorkerSettings {
             method: Some(method),
             budget: DEFAULT_BUDGET,
+            adaptive: None,
             mode: 0,
             cache_bytes: 0,
         },

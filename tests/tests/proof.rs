@@ -267,7 +267,7 @@ fn the_trained_pairs_pass() {
         let proof = proof.expect("a proof");
         assert!(proof.holds(), "{target}: {proof:#?}");
         let operators = forkcast::proof::operators::check(&manifest, 1).expect("operators");
-        let expected = if target == "tiny-qwen3" { 1 } else { 4 };
+        let expected = if target == "tiny-qwen3" { 4 } else { 9 };
         assert_eq!(operators.len(), expected);
         for operator in operators {
             assert!(operator.holds && operator.calls >= 5, "{operator:?}");

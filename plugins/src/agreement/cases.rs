@@ -116,7 +116,12 @@ pub(super) fn first(dice: &mut Dice, geometry: Geometry, rows: usize) -> Vec<Cas
             heads,
             kv_heads,
             head_dim,
-        } => vec![attention(dice, rows, heads, kv_heads, head_dim)],
+        } => vec![
+            attention(dice, rows, heads, kv_heads, head_dim),
+            head_norm_rope(dice, rows, heads, head_dim),
+            sigmoid_gate(dice, rows, heads, head_dim),
+            swi_glu(dice, rows, heads * head_dim),
+        ],
         Geometry::Delta {
             key_heads,
             value_heads,
@@ -128,6 +133,8 @@ pub(super) fn first(dice: &mut Dice, geometry: Geometry, rows: usize) -> Vec<Cas
             vec![
                 conv(dice, rows, channels, taps),
                 delta(dice, rows, [key_heads, value_heads, key_dim, value_dim]),
+                delta_inputs(dice, rows, [key_heads, value_heads, key_dim, value_dim]),
+                gated_norm(dice, rows, value_heads, value_dim),
             ]
         }
     }
@@ -223,8 +230,90 @@ fn delta(dice: &mut Dice, rows: usize, [hk, hv, dk, dv]: [usize; 4]) -> Case {
     }
 }
 
+fn fused(
+    operator: &'static str,
+    feeds: Vec<(&'static str, Data)>,
+    outputs: &'static [(&'static str, usize)],
+    attributes: Vec<AttributeProto>,
+) -> Case {
+    Case {
+        operator,
+        feeds,
+        outputs,
+        attributes,
+        parents: Vec::new(),
+    }
+}
+
+impl Dice {
+    /// A tensor of numbers in [-6, 6): beyond where sigmoids are straight.
+    fn wide(&mut self, shape: &[usize]) -> Data {
+        Data::F32(shape.to_vec(), self.between(-6.0, 12.0, shape.iter().product()))
+    }
+}
+
+fn head_norm_rope(dice: &mut Dice, rows: usize, heads: usize, dim: usize) -> Case {
+    let angles = dice.between(-6.0, 12.0, rows * dim / 2);
+    let table = |f: fn(f32) -> f32| Data::F32(vec![rows, 1, dim / 2], angles.iter().map(|a| f(*a)).collect());
+    let feeds = vec![
+        ("x", dice.wide(&[rows, heads * dim])),
+        ("w", Data::F32(vec![dim], dice.uniform(dim))),
+        ("cos", table(f32::cos)),
+        ("sin", table(f32::sin)),
+    ];
+    let attributes = vec![
+        attr_i("heads", heads as i64),
+        attr_i("rotary", 0),
+        attr_f("epsilon", 1e-6),
+    ];
+    fused(ops::fused::HEAD_NORM_ROPE, feeds, &[("y", 3)], attributes)
+}
+
+fn sigmoid_gate(dice: &mut Dice, rows: usize, heads: usize, dim: usize) -> Case {
+    let feeds = vec![
+        ("o", dice.wide(&[rows, heads, dim])),
+        ("x", dice.wide(&[rows, 2 * heads * dim])),
+    ];
+    fused(ops::fused::SIGMOID_GATE, feeds, &[("y", 2)], vec![])
+}
+
+fn swi_glu(dice: &mut Dice, rows: usize, width: usize) -> Case {
+    let feeds = vec![("x", dice.wide(&[rows, 2 * width]))];
+    fused(ops::fused::SWI_GLU, feeds, &[("y", 2)], vec![])
+}
+
+fn delta_inputs(dice: &mut Dice, rows: usize, [hk, hv, dk, dv]: [usize; 4]) -> Case {
+    let feeds = vec![
+        ("c", dice.wide(&[rows, 2 * hk * dk + hv * dv])),
+        ("a", dice.wide(&[rows, hv])),
+        ("b", dice.wide(&[rows, hv])),
+        ("dt_bias", dice.wide(&[hv])),
+        ("decay", Data::F32(vec![hv], dice.between(-2.0, 2.0, hv))),
+    ];
+    let attributes = vec![attr_i("key_heads", hk as i64), attr_i("key_dim", dk as i64)];
+    let outputs = &[("q", 3), ("k", 3), ("v", 3), ("g", 2), ("beta", 2)];
+    fused(ops::fused::DELTA_INPUTS, feeds, outputs, attributes)
+}
+
+fn gated_norm(dice: &mut Dice, rows: usize, heads: usize, dim: usize) -> Case {
+    let feeds = vec![
+        ("o", dice.wide(&[rows, heads, dim])),
+        ("z", dice.wide(&[rows, heads * dim])),
+        ("w", Data::F32(vec![dim], dice.uniform(dim))),
+    ];
+    fused(
+        ops::fused::GATED_NORM,
+        feeds,
+        &[("y", 2)],
+        vec![attr_f("epsilon", 1e-6)],
+    )
+}
+
 /// The commit of a random path after a call of the delta rule; `None` after another operator.
 pub(super) fn update(dice: &mut Dice, delta: &Case, found: &[Vec<f32>]) -> Option<Case> {
+    if delta.operator != ops::TREE_DELTA_RULE {
+        return None;
+    }
     let (Some(state), Some(k), [_, u, gates]) = (delta.feed("state"), delta.feed("k"), found) else {
         return None;
     };

@@ -61,7 +61,7 @@ impl Agreement {
 /// Makes a session builder in the process's ONNX Runtime.
 pub type Builders<'a> = dyn Fn() -> Result<SessionBuilder, String> + 'a;
 
-/// Compares the kernels with `bodies` ([`crate::bodies::functions`] outside of tests) for the layers of a model, on
+/// Compares the kernels with `bodies` (those of [`crate::bodies::all`] outside of tests) for the layers of a model, on
 /// trees of 1 to 65 rows; `seed` draws trees and numbers.
 ///
 /// # Errors

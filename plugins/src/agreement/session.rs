@@ -3,6 +3,7 @@
 use super::Builders;
 use super::cases::{Case, Data};
 use crate::onnx::{self, Dim, ElementType, GraphBuilder, proto::FunctionProto};
+use crate::ops;
 use ort::{session::SessionInputValue, session::builder::GraphOptimizationLevel, value::Tensor};
 use prost::Message;
 
@@ -41,6 +42,7 @@ pub(super) fn run(
         let mut builder = builder.with_optimization_level(GraphOptimizationLevel::Level3)?;
         if take == Take::Kernel {
             builder = builder.with_operators(crate::operator_domain()?)?;
+            builder = builder.with_operators(crate::fused_domain()?)?;
         }
         let mut session = builder.commit_from_memory(&model(case, bodies))?;
         let values = case
@@ -82,12 +84,19 @@ fn model(case: &Case, bodies: &[FunctionProto]) -> Vec<u8> {
     }
     let names: Vec<&str> = case.feeds.iter().map(|(name, _)| *name).collect();
     let produced: Vec<&str> = case.outputs.iter().map(|(name, _)| *name).collect();
-    b.custom(case.operator, &names, &produced, case.attributes.clone());
+    let fused = ops::fused::ALL.contains(&case.operator);
+    if fused {
+        b.fused(case.operator, &names, &produced, case.attributes.clone());
+    } else {
+        b.custom(case.operator, &names, &produced, case.attributes.clone());
+    }
     for (name, rank) in case.outputs {
         let symbols = symbols(name, *rank);
         b.output(name, ElementType::F32, &dims(&symbols));
     }
-    onnx::model(b.finish(), bodies.to_vec()).encode_to_vec()
+    // A model imports the domains of its nodes only.
+    let ours = |f: &&FunctionProto| (f.domain() == ops::fused::DOMAIN) == fused;
+    onnx::model(b.finish(), bodies.iter().filter(ours).cloned().collect()).encode_to_vec()
 }
 
 fn symbols(name: &str, rank: usize) -> Vec<String> {

@@ -27,6 +27,14 @@ pub fn functions() -> Vec<FunctionProto> {
     ]
 }
 
+/// [`functions`] and those of the fused operators.
+#[must_use]
+pub fn all() -> Vec<FunctionProto> {
+    let mut all = functions();
+    all.extend(fused::functions());
+    all
+}
+
 /// Size of dimension `axis` of `value` as an int64 tensor of shape [1].
 fn dim(b: &mut GraphBuilder, value: &str, axis: i64) -> String {
     b.node(

@@ -21,13 +21,13 @@ pub struct Operator {
     pub holds: bool,
 }
 
-/// Compares all operators that the model uses, on random calls of its own sizes.
+/// Compares the operators of the model's layers, on random calls of its own sizes.
 ///
 /// # Errors
 /// ONNX Runtime is missing or fails.
 pub fn check(manifest: &Manifest, seed: u64) -> Result<Vec<Operator>, AgreementError> {
     let builders = || session_builder(None).map_err(|e| e.to_string());
-    let found = agreement::measure(&builders, &bodies::functions(), &geometries(manifest), seed)?;
+    let found = agreement::measure(&builders, &bodies::all(), &geometries(manifest), seed)?;
     Ok(found
         .into_iter()
         .map(|a| Operator {

@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let model = ModelArgs {
         engine: args.engine,
         bundle: args.bundle.clone(),
-        drafter: None,
+        ..ModelArgs::default()
     };
     let place = locate(&args.model, &model)?;
     let manifest = manifest(&place.bundle)?;

@@ -103,5 +103,5 @@ fn the_choice_pays_most() {
     assert_eq!(choose(&m, &[bad], 100)[0].method, "plain");
     assert_eq!(choose(&m, &[], 100).len(), 1);
     // What is dear behind a long context gets smaller.
-    assert!(choose(&m, &[good.clone()], 2100)[0].budget <= found[0].budget);
+    assert!(choose(&m, std::slice::from_ref(&good), 2100)[0].budget <= found[0].budget);
 }
