@@ -177,29 +177,6 @@ fn metrics_are_the_listed_ones() {
     assert_eq!(server.metric("forkcast_time_to_first_token_seconds_count"), 1.0);
 }
 
-/// Rounds that were plain are no drafts; the text is the same.
-#[test]
-fn adaptive_rounds_are_counted() {
-    let answer = |adaptive| {
-        let server = Server::start(Options {
-            method: crate::decode::Method::Ddtree,
-            adaptive,
-            ..Options::default()
-        });
-        let answer = server.chat("one two three four", &json!({}));
-        let rounds = server.metric("forkcast_accepted_length_count");
-        let drafts = server.metric("forkcast_spec_decode_num_drafts_total");
-        let made = answer.json()["forkcast"].clone();
-        assert_eq!(
-            (made["rounds"].as_f64(), made["drafted_rounds"].as_f64()),
-            (Some(rounds), Some(drafts))
-        );
-        assert!(drafts > 0.0 && drafts <= rounds);
-        answer.content()
-    };
-    assert_eq!(answer(true), answer(false));
-}
-
 #[test]
 fn the_page_needs_nothing_from_elsewhere() {
     let server = Server::start(Options::default());
