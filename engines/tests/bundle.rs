@@ -101,6 +101,7 @@ fn bundle() -> (TempDir, Manifest) {
             ("head".to_owned(), graph("head.onnx")),
         ]),
         embedding: tensor("target.weights", 0, 128, &[8, 4]),
+        embedding_scales: None,
         files,
         weight_files: vec![weights],
     };

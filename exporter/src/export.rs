@@ -5,7 +5,7 @@ use crate::checkpoint::hub::HubCache;
 use crate::config::{self, DrafterConfig, TargetConfig, check_pair};
 use crate::model::{self, Graphs};
 use crate::output::{self, Staging};
-use crate::weights::{Store, hash_file};
+use crate::weights::{Matrix, Store, hash_file};
 use crate::{ExportError, text};
 use forkcast_engines::manifest::{
     self, Drafter, Dtype, Graph, Layer, Manifest, OwnedFile, Target, WeightFile,
@@ -108,24 +108,22 @@ pub fn export(options: &ExportOptions, progress: &mut dyn FnMut(Progress)) -> Re
     progress(Progress::Step("plan"));
     let mut graphs = Graphs::new();
     let prefix = model::prefix(&checkpoint)?;
+    // Quantised are the matrices; what is computed with is float32.
+    let dtype = options.dtype.activations();
+    let quantised = (dtype != options.dtype).then_some(options.dtype);
     let mut store = Store::new(&checkpoint, "target", prefix, options.copy_weights);
-    let embedding = model::plan_target(
-        &mut target,
-        &mut store,
-        &checkpoint,
-        options.dtype,
-        &taps,
-        &mut graphs,
-    )?;
+    store.quantise_to(quantised);
+    let embedding = model::plan_target(&mut target, &mut store, &checkpoint, dtype, &taps, &mut graphs)?;
     let mut stores = vec![store];
     let mut drafter = None;
     if let Some(draft) = &draft {
         let mut store = Store::new(&draft.checkpoint, "drafter", "", options.copy_weights);
+        store.quantise_to(quantised);
         let modes = model::plan_drafter(
             &draft.config,
             &mut store,
             &draft.checkpoint,
-            options.dtype,
+            dtype,
             model::Draft {
                 taps: taps.len(),
                 modes: options.modes,
@@ -158,6 +156,10 @@ pub fn export(options: &ExportOptions, progress: &mut dyn FnMut(Progress)) -> Re
         files.extend(store.write(staging.path(), progress)?);
     }
     let linked = link(&staging, &files, other.as_ref())?;
+    let (embedding, embedding_scales) = match embedding {
+        Matrix::Plain(placed) => (placed.data, None),
+        Matrix::Blocks { data, scales, .. } => (data.data, Some(scales.data)),
+    };
     let manifest = Manifest {
         schema: manifest::SCHEMA,
         forkcast: env!("CARGO_PKG_VERSION").to_owned(),
@@ -169,7 +171,8 @@ pub fn export(options: &ExportOptions, progress: &mut dyn FnMut(Progress)) -> Re
         stop_ids,
         text: text_files,
         graphs: listed,
-        embedding: embedding.data,
+        embedding,
+        embedding_scales,
         files,
         weight_files,
     };

@@ -4,7 +4,7 @@ use crate::ExportError;
 use crate::checkpoint::Checkpoint;
 use crate::config::{DrafterConfig, MAX_DRAFT_ROWS, MAX_MODES, TargetConfig};
 use crate::graphs::{self, Built, DraftParts};
-use crate::weights::{Placed, Store, Transform};
+use crate::weights::{Matrix, Placed, Store, Transform};
 use forkcast_engines::manifest::{Dtype, Family};
 use std::collections::BTreeMap;
 
@@ -32,19 +32,19 @@ pub(crate) fn plan_target(
     dtype: Dtype,
     taps: &[usize],
     graphs: &mut Graphs,
-) -> Result<Placed, ExportError> {
+) -> Result<Matrix, ExportError> {
     refuse_fused(checkpoint)?;
     let head = HEADS.into_iter().find(|h| checkpoint.tensors.contains_key(*h));
     let tied = *config.tied.get_or_insert(head.is_none());
     let shape = [config.vocab, config.hidden];
-    let embedding = store.place("embed_tokens.weight", &shape, dtype, Transform::None)?;
+    let embedding = store.matrix("embed_tokens.weight", shape, dtype)?;
     let weight = if tied {
         // Some tied checkpoints store the matrix twice; the second copy is not used.
         HEADS.into_iter().for_each(|h| store.ignore(h));
         embedding.clone()
     } else {
         let name = format!("/{}", head.unwrap_or(HEADS[0]));
-        store.place(&name, &shape, dtype, Transform::None)?
+        store.matrix(&name, shape, dtype)?
     };
     graphs.insert("head".to_owned(), graphs::head(config, &weight, dtype));
     graphs.insert("target".to_owned(), graphs::target(config, store, dtype, taps)?);

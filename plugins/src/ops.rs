@@ -3,6 +3,8 @@
 
 /// Domain of the custom operators.
 pub const DOMAIN: &str = "forkcast";
+/// Domain of ONNX Runtime's own operators.
+pub const CONTRIBUTED: &str = "com.microsoft";
 /// Version of the domain.
 pub const VERSION: i64 = 1;
 

@@ -14,6 +14,7 @@ pub(super) fn onnx_type(dtype: Dtype) -> ElementType {
         Dtype::F32 => ElementType::F32,
         Dtype::F16 => ElementType::F16,
         Dtype::Bf16 => ElementType::Bf16,
+        Dtype::Int8 | Dtype::Int4 => ElementType::U8,
     }
 }
 

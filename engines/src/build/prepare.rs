@@ -60,6 +60,12 @@ fn fits(manifest: &Manifest, recipe: &Recipe) -> Result<(), BuildError> {
         Precision::F32 => "f32",
     };
     let dtype = manifest.dtype.name();
+    if manifest.dtype.block_bytes().is_some() {
+        return mismatch(
+            format!("a {dtype} bundle: quantised ones are for the CPU"),
+            format!("export the bundle with --dtype {precision}"),
+        );
+    }
     if dtype != precision {
         return mismatch(
             format!(

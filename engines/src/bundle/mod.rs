@@ -5,7 +5,7 @@ mod error;
 
 pub use error::OpenError;
 
-use crate::manifest::{self, Dtype, Manifest, TensorData};
+use crate::manifest::{self, Dtype, Manifest, QUANT_BLOCK, TensorData};
 use half::{bf16, f16};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
@@ -75,7 +75,9 @@ impl Bundle {
             .values()
             .flat_map(|g| &g.initializers)
             .map(|i| &i.data.file);
-        let names: Vec<String> = graphs.chain([&self.manifest.embedding.file]).cloned().collect();
+        let scales = self.manifest.embedding_scales.iter().map(|s| &s.file);
+        let embedding = [&self.manifest.embedding.file].into_iter().chain(scales);
+        let names: Vec<String> = graphs.chain(embedding).cloned().collect();
         for name in names {
             if !self.maps.contains_key(&name) {
                 let path = self.path_of(&name);
@@ -117,6 +119,10 @@ impl Bundle {
     /// Writes the embedding of `token` into a row `[H]`; a token outside the table leaves it as it was.
     pub(crate) fn embed_into<T: Number>(&self, token: u32, row: &mut [T]) {
         let table = &self.manifest.embedding;
+        if let Some(bytes) = table.dtype.block_bytes() {
+            self.embed_blocks(token as usize, bytes, row);
+            return;
+        }
         let width = self.manifest.target.hidden * table.dtype.size();
         let bytes = self
             .bytes(table)
@@ -148,6 +154,36 @@ impl Bundle {
                 row.iter_mut()
                     .zip(numbers)
                     .for_each(|(to, x)| *to = T::from_f32(x.to_f32()));
+            }
+            // Done above.
+            Dtype::Int8 | Dtype::Int4 => {}
+        }
+    }
+
+    /// Row `token` of a quantised table: `scale * (q - zero)`, blocks of `bytes` bytes.
+    fn embed_blocks<T: Number>(&self, token: usize, bytes: usize, row: &mut [T]) {
+        let blocks = self.manifest.target.hidden / QUANT_BLOCK;
+        let part = |tensor: &TensorData, width: usize| -> &[u8] {
+            let all = self.bytes(tensor);
+            all.get(token * width..(token + 1) * width).unwrap_or_default()
+        };
+        let Some(scales) = &self.manifest.embedding_scales else {
+            return;
+        };
+        let codes = part(&self.manifest.embedding, blocks * bytes).chunks_exact(bytes);
+        let scales = part(scales, blocks * 4).chunks_exact(4);
+        for ((codes, scale), row) in codes.zip(scales).zip(row.chunks_exact_mut(QUANT_BLOCK)) {
+            let scale = f32::from_le_bytes([scale[0], scale[1], scale[2], scale[3]]);
+            let number = |q: u8, zero: f32| T::from_f32(scale * (f32::from(q) - zero));
+            if bytes == QUANT_BLOCK {
+                row.iter_mut()
+                    .zip(codes)
+                    .for_each(|(to, q)| *to = number(*q, 128.0));
+            } else {
+                for (pair, q) in row.chunks_exact_mut(2).zip(codes) {
+                    pair[0] = number(q & 15, 8.0);
+                    pair[1] = number(q >> 4, 8.0);
+                }
             }
         }
     }

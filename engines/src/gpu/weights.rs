@@ -221,6 +221,8 @@ pub(super) fn convert(bytes: &[u8], from: Dtype, into: Dtype, out: &mut Vec<u8>)
         Dtype::F32 => out.extend_from_slice(&x.to_le_bytes()),
         Dtype::F16 => out.extend_from_slice(&f16::from_f32(x).to_le_bytes()),
         Dtype::Bf16 => out.extend_from_slice(&bf16::from_f32(x).to_le_bytes()),
+        // Builds refuse quantised bundles.
+        Dtype::Int8 | Dtype::Int4 => {}
     };
     match from {
         Dtype::F32 => super::lane::get_f32(bytes).for_each(&mut push),
@@ -230,6 +232,7 @@ pub(super) fn convert(bytes: &[u8], from: Dtype, into: Dtype, out: &mut Vec<u8>)
         Dtype::Bf16 => bytes
             .chunks_exact(2)
             .for_each(|b| push(bf16::from_le_bytes([b[0], b[1]]).to_f32())),
+        Dtype::Int8 | Dtype::Int4 => {}
     }
 }
 

@@ -9,7 +9,7 @@ mod weights;
 
 pub use model::{Attention, DeltaNet, Drafter, Family, Layer, Target};
 pub use read::{ManifestError, read, write};
-pub use weights::{Dtype, Initializer, OwnedFile, TensorData, WeightFile};
+pub use weights::{Dtype, Initializer, OwnedFile, QUANT_BLOCK, TensorData, WeightFile};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,8 +43,11 @@ pub struct Manifest {
     pub text: TextFiles,
     /// Graphs by stage: `target`, `head`, and where they apply `commit`, `context`, `draft`.
     pub graphs: BTreeMap<String, Graph>,
-    /// The embedding table `[vocab, hidden]`, looked up by the runtime.
+    /// The embedding table `[vocab, hidden]`, looked up by the runtime; quantised its bytes `[vocab, hidden/32, bytes]`.
     pub embedding: TensorData,
+    /// Scales `[vocab, hidden/32]` of a quantised table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedding_scales: Option<TensorData>,
     /// Every file that the bundle owns, apart from the manifest.
     pub files: Vec<OwnedFile>,
     /// Checkpoint files that the bundle refers to.

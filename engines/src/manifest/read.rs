@@ -1,6 +1,6 @@
 //! Reading and writing `manifest.json`. Reading validates what later code relies on.
 
-use super::{FILE_NAME, Layer, Manifest, SCHEMA, TensorData};
+use super::{Dtype, FILE_NAME, Layer, Manifest, QUANT_BLOCK, SCHEMA, TensorData};
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -126,12 +126,7 @@ fn validate(m: &Manifest) -> Result<(), String> {
     }
     let sizes = validate_names(m)?;
     validate_tensor("embedding", &m.embedding, &sizes)?;
-    if m.embedding.shape != [t.vocab, t.hidden] {
-        return Err(format!(
-            "embedding: shape {:?}, expected [{}, {}]",
-            m.embedding.shape, t.vocab, t.hidden
-        ));
-    }
+    validate_embedding(m, &sizes)?;
     for (stage, graph) in &m.graphs {
         plain_name(&format!("graphs.{stage}"), &graph.file)?;
         for i in &graph.initializers {
@@ -139,6 +134,38 @@ fn validate(m: &Manifest) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn validate_embedding(m: &Manifest, sizes: &FileSizes<'_>) -> Result<(), String> {
+    let (table, t) = (&m.embedding, &m.target);
+    let blocks = t.hidden / QUANT_BLOCK;
+    let expected = match table.dtype.block_bytes() {
+        Some(bytes) => vec![t.vocab, blocks, bytes],
+        None => vec![t.vocab, t.hidden],
+    };
+    if table.shape != expected {
+        return Err(format!(
+            "embedding: shape {:?}, expected {expected:?}",
+            table.shape
+        ));
+    }
+    match (&m.embedding_scales, table.dtype.block_bytes()) {
+        (None, None) => Ok(()),
+        (Some(_), None) => Err("embedding_scales: the embedding is not quantised".to_owned()),
+        (None, Some(_)) => Err("embedding_scales: missing for a quantised embedding".to_owned()),
+        (Some(scales), Some(_)) => {
+            validate_tensor("embedding_scales", scales, sizes)?;
+            if scales.shape != [t.vocab, blocks] || scales.dtype != Dtype::F32 {
+                return Err(format!(
+                    "embedding_scales: {} {:?}, expected f32 [{}, {blocks}]",
+                    scales.dtype.name(),
+                    scales.shape,
+                    t.vocab
+                ));
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Sizes of the listed files by name.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Type of stored numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
     /// IEEE single precision.
@@ -13,15 +13,23 @@ pub enum Dtype {
     Bf16,
     /// IEEE half precision.
     F16,
+    /// Matrices in blocks of [`QUANT_BLOCK`] numbers with a float32 scale each, one byte a number; the rest float32.
+    Int8,
+    /// The same, two numbers a byte.
+    Int4,
 }
 
+/// Numbers of a row that share one scale.
+pub const QUANT_BLOCK: usize = 32;
+
 impl Dtype {
-    /// Size of one number in bytes.
+    /// Size of one stored number in bytes; of quantised tensors, whose shape counts bytes, 1.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
             Self::F32 => 4,
             Self::Bf16 | Self::F16 => 2,
+            Self::Int8 | Self::Int4 => 1,
         }
     }
 
@@ -32,6 +40,27 @@ impl Dtype {
             Self::F32 => "f32",
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+        }
+    }
+
+    /// Type of activations, caches and small tensors of a bundle of this type.
+    #[must_use]
+    pub fn activations(self) -> Self {
+        match self {
+            Self::Int8 | Self::Int4 => Self::F32,
+            other => other,
+        }
+    }
+
+    /// Bytes of a block of a quantised matrix.
+    #[must_use]
+    pub fn block_bytes(self) -> Option<usize> {
+        match self {
+            Self::Int8 => Some(QUANT_BLOCK),
+            Self::Int4 => Some(QUANT_BLOCK / 2),
+            _ => None,
         }
     }
 }

@@ -23,6 +23,7 @@ pub(super) enum Element {
     Bf16,
     I64,
     Bool,
+    U8,
 }
 
 impl Element {
@@ -31,7 +32,7 @@ impl Element {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
             Self::I64 => 8,
-            Self::Bool => 1,
+            Self::Bool | Self::U8 => 1,
         }
     }
 
@@ -42,6 +43,7 @@ impl Element {
             Self::Bf16 => Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16,
             Self::I64 => Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
             Self::Bool => Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL,
+            Self::U8 => Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8,
         }
     }
 }

@@ -84,7 +84,7 @@ impl OrtBackend {
     pub fn open(dir: &Path, options: &OpenOptions) -> Result<Self, OpenError> {
         let bundle = Bundle::open(dir)?;
         let element = match bundle.manifest.dtype {
-            Dtype::F32 => Element::F32,
+            Dtype::F32 | Dtype::Int8 | Dtype::Int4 => Element::F32,
             Dtype::F16 => Element::F16,
             Dtype::Bf16 => {
                 return Err(OpenError::Dtype {

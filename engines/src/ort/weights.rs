@@ -131,5 +131,6 @@ pub(super) fn element(dtype: Dtype) -> Element {
         Dtype::F32 => Element::F32,
         Dtype::F16 => Element::F16,
         Dtype::Bf16 => Element::Bf16,
+        Dtype::Int8 | Dtype::Int4 => Element::U8,
     }
 }

@@ -70,8 +70,8 @@ fn keys_values(
         named("v_proj", kv),
     ];
     if let Some(stack) = store.stack(&parts, h, net.dtype)? {
-        let w = net.weight(&format!("{prefix}kv_proj.weight"), &stack.tail(1));
-        let y = net.gemm(c, &w, None);
+        let name = format!("{prefix}kv_proj.weight");
+        let y = net.matmul(c, &name, &stack.tail(1), None, None);
         let mut halves = net.split(&y, &[kv, kv], 1);
         let v = halves.remove(1);
         return Ok((halves.remove(0), v));

@@ -3,13 +3,13 @@
 use super::Built;
 use super::net::Net;
 use crate::config::TargetConfig;
-use crate::weights::Placed;
+use crate::weights::Matrix;
 use forkcast_engines::manifest::Dtype;
 use forkcast_plugins::onnx::Dim::{Fixed, Symbol};
 use forkcast_plugins::onnx::{ElementType, attr_i};
 
 /// Builds `head.onnx` over the matrix `weight` `[V, H]` (the embedding itself when tied).
-pub(crate) fn head(config: &TargetConfig, weight: &Placed, dtype: Dtype) -> Built {
+pub(crate) fn head(config: &TargetConfig, weight: &Matrix, dtype: Dtype) -> Built {
     let mut net = Net::new("head", dtype);
     let hidden = net.input("hidden", ElementType::F32, &[Symbol("R"), Fixed(config.hidden)]);
     let name = if config.tied == Some(true) {
@@ -17,12 +17,11 @@ pub(crate) fn head(config: &TargetConfig, weight: &Placed, dtype: Dtype) -> Buil
     } else {
         "lm_head.weight"
     };
-    let w = net.weight(name, weight);
     let x = net.narrow(&hidden);
     if dtype == Dtype::F32 {
-        net.named("Gemm", &[&x, &w], "logits", vec![attr_i("transB", 1)]);
+        net.matmul(&x, name, weight, None, Some("logits"));
     } else {
-        let y = net.gemm(&x, &w, None);
+        let y = net.matmul(&x, name, weight, None, None);
         let to = i64::from(ElementType::F32.onnx());
         net.named("Cast", &[&y], "logits", vec![attr_i("to", to)]);
     }

@@ -4,7 +4,6 @@ use super::net::Net;
 use crate::ExportError;
 use crate::weights::{Store, Transform};
 use forkcast_engines::manifest::Dtype;
-use forkcast_plugins::onnx::attr_i;
 use forkcast_plugins::ops::fused;
 
 /// Projections of one input: a layer's tensors `{prefix}{name}.weight`, `[rows, inputs]` each.
@@ -57,8 +56,8 @@ fn project_stacked(
     let Some(placed) = store.stack(&p.tensors(), p.inputs, net.dtype)? else {
         return Ok(None);
     };
-    let w = net.weight(&format!("{}{}.weight", p.prefix, p.stacked), &placed);
-    Ok(Some(net.gemm(x, &w, None)))
+    let name = format!("{}{}.weight", p.prefix, p.stacked);
+    Ok(Some(net.matmul(x, &name, &placed, None, None)))
 }
 
 /// Every projection by itself.
@@ -72,15 +71,8 @@ fn project_singly(
     p.tensors()
         .iter()
         .map(|(name, rows)| {
-            let placed = store.place(name, &[*rows, p.inputs], net.dtype, Transform::None)?;
-            let w = net.weight(name, &placed);
-            Ok(match output.take() {
-                Some(output) => {
-                    net.named("Gemm", &[x, &w], output, vec![attr_i("transB", 1)]);
-                    output.to_owned()
-                }
-                None => net.gemm(x, &w, None),
-            })
+            let matrix = store.matrix(name, [*rows, p.inputs], net.dtype)?;
+            Ok(net.matmul(x, name, &matrix, None, output.take()))
         })
         .collect()
 }
@@ -94,9 +86,8 @@ pub(super) fn linear(
     shape: [usize; 2],
     residual: Option<&str>,
 ) -> Result<String, ExportError> {
-    let placed = store.place(name, &shape, net.dtype, Transform::None)?;
-    let w = net.weight(name, &placed);
-    Ok(net.gemm(x, &w, residual))
+    let matrix = store.matrix(name, shape, net.dtype)?;
+    Ok(net.matmul(x, name, &matrix, residual, None))
 }
 
 /// Weight of a norm, float32 `[width]`; with `add_one` as `1 + w`.

@@ -1,8 +1,8 @@
 //! A graph under construction: nodes, shared constants, and initializers with their places.
 
 use super::Built;
-use crate::weights::Placed;
-use forkcast_engines::manifest::{Dtype, Initializer};
+use crate::weights::{Matrix, Placed};
+use forkcast_engines::manifest::{Dtype, Initializer, QUANT_BLOCK};
 use forkcast_plugins::onnx::{self, Dim, ElementType, ExternalData, GraphBuilder, attr_f, attr_i};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +13,7 @@ pub(super) fn element(dtype: Dtype) -> ElementType {
         Dtype::F32 => ElementType::F32,
         Dtype::Bf16 => ElementType::Bf16,
         Dtype::F16 => ElementType::F16,
+        Dtype::Int8 | Dtype::Int4 => ElementType::U8,
     }
 }
 
@@ -200,6 +201,50 @@ impl Net {
         match residual {
             None => self.b.node("Gemm", &[x, w], attributes),
             Some(c) => self.b.node("Gemm", &[x, w, c], attributes),
+        }
+    }
+
+    /// `x Wᵀ`, plus `residual` where given: `[N, in] -> [N, out]`, called `output` where given. With 4 bits activations stay
+    /// float32 (`accuracy_level` 1). With 8 bits they are rounded to 8 bits by blocks (4): ONNX Runtime 1.32 has no other fast
+    /// product (24 ms against 0.16 for one row of 1024 by 3072).
+    pub(super) fn matmul(
+        &mut self,
+        x: &str,
+        name: &str,
+        matrix: &Matrix,
+        residual: Option<&str>,
+        output: Option<&str>,
+    ) -> String {
+        let (data, scales, cols) = match matrix {
+            Matrix::Plain(placed) => {
+                let w = self.weight(name, placed);
+                return match output {
+                    Some(output) => {
+                        self.named("Gemm", &[x, &w], output, vec![attr_i("transB", 1)]);
+                        output.to_owned()
+                    }
+                    None => self.gemm(x, &w, residual),
+                };
+            }
+            Matrix::Blocks { data, scales, cols } => (data, scales, *cols),
+        };
+        let rows = data.data.shape.first().copied().unwrap_or(0);
+        let bits = if data.data.dtype == Dtype::Int4 { 4 } else { 8 };
+        let w = self.weight(name, data);
+        let s = self.weight(&format!("{name}.scales"), scales);
+        let attributes = [
+            ("K", cols),
+            ("N", rows),
+            ("bits", bits),
+            ("block_size", QUANT_BLOCK),
+            ("accuracy_level", if bits == 8 { 4 } else { 1 }),
+        ];
+        let attributes = attributes.map(|(n, v)| attr_i(n, v as i64)).to_vec();
+        let y = output.map_or_else(|| self.b.fresh_name("MatMulNBits"), str::to_owned);
+        self.b.contributed("MatMulNBits", &[x, &w, &s], &[&y], attributes);
+        match residual {
+            Some(c) => self.op("Add", &[&y, c]),
+            None => y,
         }
     }
 

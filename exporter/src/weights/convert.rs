@@ -1,6 +1,6 @@
 //! Conversion of a run of numbers from one type to another, through float32.
 
-use super::Transform;
+use super::{Transform, quantise};
 use forkcast_engines::manifest::Dtype;
 use half::{bf16, f16};
 
@@ -38,6 +38,15 @@ impl Converter {
                 .wide
                 .iter_mut()
                 .for_each(|v| *v = -f64::from(*v).exp() as f32),
+            // Chunks are whole blocks.
+            Transform::Blocks(bits) => {
+                quantise::blocks(&self.wide, bits, output);
+                return Ok(());
+            }
+            Transform::Scales(bits) => {
+                quantise::scales(&self.wide, bits, output);
+                return Ok(());
+            }
         }
         match to {
             Dtype::F32 => store(&self.wide, output, f32::to_le_bytes),
@@ -49,6 +58,8 @@ impl Converter {
                 }
                 store(&self.wide, output, |v| f16::from_f32(v).to_le_bytes());
             }
+            // Only by a transform.
+            Dtype::Int8 | Dtype::Int4 => quantise::blocks(&self.wide, to, output),
         }
         Ok(())
     }
@@ -58,6 +69,8 @@ impl Converter {
             Dtype::F32 => load(input, &mut self.wide, f32::from_le_bytes),
             Dtype::Bf16 => load(input, &mut self.wide, |b| bf16::from_le_bytes(b).to_f32()),
             Dtype::F16 => load(input, &mut self.wide, |b| f16::from_le_bytes(b).to_f32()),
+            // No checkpoint holds them.
+            Dtype::Int8 | Dtype::Int4 => self.wide.clear(),
         }
     }
 }

@@ -4,10 +4,13 @@
 //! every missing, misshapen or left-over tensor is found before a byte is written.
 
 mod convert;
+mod matrix;
 mod owned;
 mod plan;
+mod quantise;
 mod write;
 
+pub(crate) use matrix::Matrix;
 pub(crate) use owned::{Owned, hash_file};
 pub(crate) use plan::{Placed, Store};
 
@@ -22,6 +25,10 @@ pub(crate) enum Transform {
     AddOne,
     /// `-exp(w)`, in float32.
     NegExp,
+    /// Bytes of blocks that are quantised to this type.
+    Blocks(Dtype),
+    /// The scales of such blocks.
+    Scales(Dtype),
 }
 
 impl Transform {
@@ -31,6 +38,8 @@ impl Transform {
             Self::None => "none",
             Self::AddOne => "add-one",
             Self::NegExp => "neg-exp",
+            Self::Blocks(_) => "blocks",
+            Self::Scales(_) => "scales",
         }
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Store<'a> {
     /// What stands before the names that graphs use.
     prefix: String,
     copy: bool,
+    /// Type of quantised matrices, where the bundle has them.
+    pub(super) quantised: Option<Dtype>,
     used: BTreeSet<String>,
     cache: BTreeMap<(Vec<String>, Transform, &'static str), Placed>,
     pub(super) jobs: Vec<Job>,
@@ -71,12 +73,18 @@ impl<'a> Store<'a> {
             role,
             prefix: prefix.to_owned(),
             copy,
+            quantised: None,
             used: BTreeSet::new(),
             cache: BTreeMap::new(),
             jobs: Vec::new(),
             end: 0,
             referenced: BTreeSet::new(),
         }
+    }
+
+    /// Matrices of linear layers are quantised to `dtype`.
+    pub(crate) fn quantise_to(&mut self, dtype: Option<Dtype>) {
+        self.quantised = dtype;
     }
 
     /// The checkpoint.
@@ -183,10 +191,37 @@ impl<'a> Store<'a> {
         Ok(placed)
     }
 
-    /// Places `[rows, cols]` matrices one after another, provided that all of them are written anyway.
-    /// `None`: at least one can be referenced in place, so they stay apart; or the bundle is for a GPU, where every
-    /// checkpoint of one shape must give the same graphs whatever type it is stored in, so that one engine runs all.
-    pub(crate) fn stack(
+    /// Places what `transform` makes of matrices `[rows, cols]`, one after another.
+    pub(super) fn made(
+        &mut self,
+        parts: &[(String, usize)],
+        cols: usize,
+        shape: Vec<usize>,
+        dtype: Dtype,
+        transform: Transform,
+    ) -> Result<Placed, ExportError> {
+        let sources = parts
+            .iter()
+            .map(|(name, rows)| self.find(name, &[*rows, cols]))
+            .collect::<Result<Vec<_>, _>>()?;
+        let names: Vec<String> = sources.iter().map(|(s, _)| s.entry.name.clone()).collect();
+        let key = (names.clone(), transform, dtype.name());
+        if let Some(placed) = self.cache.get(&key) {
+            return Ok(placed.clone());
+        }
+        let data = self.own(sources, shape, dtype, transform);
+        let rows = parts.iter().map(|(_, rows)| *rows);
+        let placed = Placed {
+            data,
+            parts: names.into_iter().zip(rows).collect(),
+            transform: transform.name(),
+        };
+        self.cache.insert(key, placed.clone());
+        Ok(placed)
+    }
+
+    /// See [`Self::stack`], for matrices that are not quantised.
+    pub(super) fn stack_plain(
         &mut self,
         parts: &[(String, usize)],
         cols: usize,

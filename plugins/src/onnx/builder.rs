@@ -19,6 +19,8 @@ pub enum ElementType {
     I64,
     /// Boolean, one byte.
     Bool,
+    /// Unsigned byte.
+    U8,
 }
 
 impl ElementType {
@@ -31,6 +33,7 @@ impl ElementType {
             Self::Bf16 => tensor_proto::DataType::Bfloat16,
             Self::I64 => tensor_proto::DataType::Int64,
             Self::Bool => tensor_proto::DataType::Bool,
+            Self::U8 => tensor_proto::DataType::Uint8,
         }) as i32
     }
 
@@ -41,7 +44,7 @@ impl ElementType {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
             Self::I64 => 8,
-            Self::Bool => 1,
+            Self::Bool | Self::U8 => 1,
         }
     }
 }
@@ -146,6 +149,17 @@ impl GraphBuilder {
     /// Appends a `forkcast` node whose outputs have given names.
     pub fn custom(&mut self, op: &str, inputs: &[&str], outputs: &[&str], attributes: Vec<AttributeProto>) {
         self.push(crate::ops::DOMAIN, op, inputs, outputs, attributes);
+    }
+
+    /// Appends a node of ONNX Runtime's own operators (`com.microsoft`).
+    pub fn contributed(
+        &mut self,
+        op: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: Vec<AttributeProto>,
+    ) {
+        self.push(crate::ops::CONTRIBUTED, op, inputs, outputs, attributes);
     }
 
     /// Appends a `forkcast.fused` node whose outputs have given names.

@@ -28,9 +28,10 @@ pub fn model(graph: proto::GraphProto, functions: Vec<proto::FunctionProto>) -> 
     if graph.node.iter().any(|n| n.domain() == crate::ops::DOMAIN) || !functions.is_empty() {
         opset_import.push(opset(crate::ops::DOMAIN, crate::ops::VERSION));
     }
-    let fused = crate::ops::fused::DOMAIN;
-    if graph.node.iter().any(|n| n.domain() == fused) {
-        opset_import.push(opset(fused, crate::ops::VERSION));
+    for domain in [crate::ops::fused::DOMAIN, crate::ops::CONTRIBUTED] {
+        if graph.node.iter().any(|n| n.domain() == domain) {
+            opset_import.push(opset(domain, crate::ops::VERSION));
+        }
     }
     proto::ModelProto {
         ir_version: Some(IR_VERSION),

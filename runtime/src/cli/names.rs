@@ -14,6 +14,10 @@ pub(super) enum DtypeName {
     Bf16,
     /// IEEE half precision
     F16,
+    /// Matrices of 8 bits in blocks of 32, the rest single precision; for the CPU
+    Int8,
+    /// Matrices of 4 bits in blocks of 32, the rest single precision; for the CPU
+    Int4,
 }
 
 impl From<DtypeName> for Dtype {
@@ -22,6 +26,8 @@ impl From<DtypeName> for Dtype {
             DtypeName::F32 => Self::F32,
             DtypeName::Bf16 => Self::Bf16,
             DtypeName::F16 => Self::F16,
+            DtypeName::Int8 => Self::Int8,
+            DtypeName::Int4 => Self::Int4,
         }
     }
 }

@@ -53,6 +53,11 @@ pub(crate) fn dense() -> String {
     export("dense", &["--target", &model("tiny-qwen3")])
 }
 
+/// The dense target in 4 bits.
+pub(crate) fn int4() -> String {
+    export("int4", &["--target", &model("tiny-qwen3"), "--dtype", "int4"])
+}
+
 /// The dense target for TensorRT.
 pub(crate) fn bf16() -> String {
     export("bf16", &["--target", &model("tiny-qwen3"), "--dtype", "bf16"])

@@ -1,6 +1,6 @@
 //! Everything that is refused: exit code, message, hint, and nothing on stdout.
 
-use crate::bundles::{bf16, dense, dflash, mfd, model, text, without_text};
+use crate::bundles::{bf16, dense, dflash, int4, mfd, model, text, without_text};
 use crate::run::{Ran, command, finish, forkcast};
 
 fn check(ran: &Ran, code: i32, message: &str) {
@@ -186,6 +186,17 @@ fn text_without_a_tokenizer() {
         &["generate", &bundle, "--ids", "1", "--stop", "a"],
         "stop strings need a tokenizer",
     );
+}
+
+#[test]
+fn quantised_bundles_are_known_everywhere() {
+    let bundle = int4();
+    let ran = forkcast(&["generate", &bundle, "--ids", "1,2,3", "--max-tokens", "4"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let ran = forkcast(&["verify", &bundle]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let said = forkcast(&["inspect", &bundle]).stdout;
+    assert!(said.contains("int4"), "{said}");
 }
 
 #[test]
