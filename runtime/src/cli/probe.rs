@@ -1,19 +1,24 @@
 //! `forkcast probe`.
 
+mod compare;
+
 use super::engine::{ModelArgs, check_prompt, locate, manifest, open};
 use super::parse::{Ids, Parents};
 use super::safetensors::{Values, check_place, write};
 use super::{Outcome, output};
 use crate::exit::{Exit, Failure};
+use clap::builder::BoolishValueParser;
 use forkcast_engines::backend::{Backend, RowBatch};
 use forkcast_engines::manifest::Manifest;
-use std::path::PathBuf;
+use forkcast_engines::model::Place;
+use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 Tensors of the file, all f32: logits [rows, vocab], hidden [rows, H] after the final norm, and taps
 [rows, layers, H] where the bundle taps layers. Without --rows the rows are the prompt's positions.
 
 Examples:
+  forkcast probe bundle-int4 --ids 1,2,3 --compare bundle-f32
   forkcast probe bundle --ids 1,2,3 --out prompt.safetensors
   forkcast probe bundle --ids 1,2,3 --rows 7,8,9 --parents=-1,0,0 --out tree.safetensors";
 
@@ -50,9 +55,16 @@ pub(super) struct Args {
         long,
         value_name = "FILE.safetensors",
         env = "FORKCAST_OUT",
+        required_unless_present = "compare",
         help_heading = "Output"
     )]
-    out: PathBuf,
+    out: Option<PathBuf>,
+    /// Another bundle of the same shape: tell how far this one's logits and hidden states are from it.
+    #[arg(long, value_name = "MODEL", env = "FORKCAST_COMPARE", help_heading = "Output")]
+    compare: Option<PathBuf>,
+    /// Print the comparison as JSON.
+    #[arg(long, env = "FORKCAST_JSON", requires = "compare", value_parser = BoolishValueParser::new(), help_heading = "Output")]
+    json: bool,
 }
 
 /// Rows in topological order.
@@ -89,15 +101,59 @@ pub(super) fn run(args: &Args) -> Outcome {
             "give fewer",
         ));
     }
-    check_place(&args.out)?;
-    let mut engine = open(&place, &flags)?;
-    let found = probe(engine.as_mut(), &args.ids.0, tree.as_ref())?;
-    save(args, &manifest, &found)?;
-    output::say(&format!("{}: {} rows\n", args.out.display(), found.rows));
+    if let Some(out) = &args.out {
+        check_place(out)?;
+    }
+    let other = match &args.compare {
+        Some(path) => Some((path, comparable(path, &manifest, &flags)?)),
+        None => None,
+    };
+    let found = probed(&place, &flags, &args.ids.0, tree.as_ref())?;
+    if let Some(out) = &args.out {
+        save(out, &manifest, &found)?;
+        output::say(&format!("{}: {} rows\n", out.display(), found.rows));
+    }
+    if let Some((path, other)) = other {
+        let reference = probed(&other, &flags, &args.ids.0, tree.as_ref())?;
+        let Some(comparison) = compare::compare(found.rows(), reference.rows()) else {
+            return Err(Failure::new(
+                Exit::Running,
+                anyhow::anyhow!("{}: numbers that are not finite", path.display()),
+                "write both with --out and look for them",
+            ));
+        };
+        if args.json {
+            output::json(&comparison)?;
+        } else {
+            output::data(&comparison.text())?;
+        }
+    }
     Ok(Exit::Done)
 }
 
-fn save(args: &Args, manifest: &Manifest, found: &Found) -> Result<(), Failure> {
+/// Opens a model, runs the rows, and closes it: two are never in memory at once.
+fn probed(place: &Place, flags: &ModelArgs, prompt: &[u32], tree: Option<&Tree>) -> Result<Found, Failure> {
+    let mut engine = open(place, flags)?;
+    probe(engine.as_mut(), prompt, tree)
+}
+
+/// The model to compare with: of the same shape, with room for as many rows.
+fn comparable(path: &Path, manifest: &Manifest, flags: &ModelArgs) -> Result<Place, Failure> {
+    let place = locate(path, flags)?;
+    let other = self::manifest(&place.bundle)?;
+    if manifest.target != other.target || manifest.max_context > other.max_context {
+        return Err(Failure::input(
+            format!(
+                "--compare {}: its target has another shape, or less context",
+                path.display()
+            ),
+            "name a bundle of the same model",
+        ));
+    }
+    Ok(place)
+}
+
+fn save(out: &Path, manifest: &Manifest, found: &Found) -> Result<(), Failure> {
     let (vocab, hidden) = (manifest.target.vocab, manifest.target.hidden);
     let mut tensors = vec![
         Values {
@@ -118,7 +174,7 @@ fn save(args: &Args, manifest: &Manifest, found: &Found) -> Result<(), Failure> 
             data: &found.taps,
         });
     }
-    write(&args.out, &tensors)
+    write(out, &tensors)
 }
 
 /// Runs the prompt in chunks, and the tree after it.
@@ -155,6 +211,14 @@ fn verify(engine: &mut dyn Backend, rows: &Tree) -> Result<(), Failure> {
 }
 
 impl Found {
+    fn rows(&self) -> compare::Rows<'_> {
+        compare::Rows {
+            rows: self.rows,
+            logits: &self.logits,
+            hidden: &self.hidden,
+        }
+    }
+
     /// Appends what the last pass over `rows` rows gave.
     fn take(&mut self, engine: &mut dyn Backend, rows: usize) -> Result<(), Failure> {
         let (mut hidden, mut taps) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! `forkcast probe`: shapes, and rows of a tree against positions of a prompt.
 
-use crate::bundles::{dense, dflash};
-use crate::run::stdout;
+use crate::bundles::{dense, dflash, int4};
+use crate::run::{forkcast, stdout};
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
 
@@ -84,4 +84,47 @@ fn every_path_of_a_tree_equals_a_prompt() {
             }
         }
     }
+}
+
+#[test]
+fn a_quantised_bundle_is_compared_with_the_float32_one() {
+    let ids = "5,6,7,8,9,300,1200";
+    let numbers = |model: &str| -> serde_json::Value {
+        let args = ["probe", model, "--ids", ids, "--compare", &dense(), "--json"];
+        serde_json::from_str(&stdout(&args)).expect("one JSON object")
+    };
+    let same = numbers(&dense());
+    assert_eq!(same["logits"]["max_abs"], 0.0, "{same}");
+    assert_eq!(same["top1"], 1.0, "{same}");
+    let four = numbers(&int4());
+    assert_eq!(four["rows"], 7);
+    let number = |path: &str| {
+        four.pointer(path)
+            .and_then(serde_json::Value::as_f64)
+            .expect("a number")
+    };
+    assert!(number("/logits/max_abs") > number("/logits/mean_abs"), "{four}");
+    assert!(
+        number("/logits/mean_abs") > 0.0 && number("/kl_mean") > 0.0,
+        "{four}"
+    );
+    assert!(
+        number("/logits/mean_abs") < 0.2 * number("/logits/largest"),
+        "{four}"
+    );
+    let text = stdout(&["probe", &int4(), "--ids", ids, "--compare", &dense()]);
+    assert!(text.starts_with("logits") && text.contains("top 1"), "{text}");
+}
+
+#[test]
+fn a_comparison_is_of_one_model() {
+    let ran = forkcast(&["probe", &dense(), "--ids", "1", "--compare", &dflash()]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("name a bundle of the same model"),
+        "{}",
+        ran.stderr
+    );
+    let ran = forkcast(&["probe", &dense(), "--ids", "1"]);
+    assert_eq!(ran.code, 2, "neither --out nor --compare: {}", ran.stderr);
 }
