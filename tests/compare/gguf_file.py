@@ -1,4 +1,4 @@
-"""A dense Qwen3 checkpoint as a GGUF file, without a vocabulary: token ids in, logits out."""
+"""A dense Qwen3 checkpoint as a GGUF file; without a vocabulary unless asked: token ids in, logits out."""
 import json
 import pathlib
 
@@ -22,8 +22,44 @@ def gguf_name(name):
     return f"blk.{layer}.{LAYER[rest]}.weight"
 
 
-def convert(folder, out, kind):
-    """Writes `out` with matrices as `f32` or `q8_0`; norms stay f32."""
+def invent_vocabulary(writer, gguf, config):
+    """A vocabulary of the right size for a model without one: for readers that refuse a file without it."""
+    count = config["vocab_size"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(["a", "b", "ab"] + [f"t{i}" for i in range(3, count)])
+    writer.add_token_types([gguf.TokenType.NORMAL] * count)
+    writer.add_token_merges(["a b"])
+    writer.add_eos_token_id(count - 1)
+    writer.add_bos_token_id(count - 1)
+    writer.add_pad_token_id(count - 1)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template("{{ messages[0].content }}")
+
+
+def add_vocabulary(writer, gguf, folder):
+    """Byte-level BPE of tokenizer.json: readers that want text need it, token ids alone do not."""
+    if not (folder / "tokenizer.json").is_file():
+        invent_vocabulary(writer, gguf, json.loads((folder / "config.json").read_text()))
+        return
+    parts = json.loads((folder / "tokenizer.json").read_text())
+    special = {token["id"]: token["content"] for token in parts["added_tokens"]}
+    tokens = {number: token for token, number in parts["model"]["vocab"].items()} | special
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list([tokens[i] for i in range(len(tokens))])
+    writer.add_token_types([gguf.TokenType.CONTROL if i in special else gguf.TokenType.NORMAL for i in range(len(tokens))])
+    writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in parts["model"]["merges"]])
+    end = json.loads((folder / "config.json").read_text())["eos_token_id"]
+    writer.add_eos_token_id(end)
+    writer.add_bos_token_id(end)
+    writer.add_pad_token_id(end)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template((folder / "chat_template.jinja").read_text())
+
+
+def convert(folder, out, kind, vocabulary=False):
+    """Writes `out` with matrices as `f32`, `f16` or `q8_0`; norms stay f32."""
     gguf = need("gguf")
     config = json.loads((pathlib.Path(folder) / "config.json").read_text())
     part = out.with_name(out.name + ".part")
@@ -38,12 +74,19 @@ def convert(folder, out, kind):
     writer.add_value_length(config["head_dim"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    types = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
+    writer.add_file_type(types[kind])
     writer.add_vocab_size(config["vocab_size"])
-    writer.add_tokenizer_model("none")
+    if vocabulary:
+        add_vocabulary(writer, gguf, pathlib.Path(folder))
+    else:
+        writer.add_tokenizer_model("none")
     eight = gguf.GGMLQuantizationType.Q8_0
     for name, array in tensors(folder):
         if kind == "q8_0" and array.ndim == 2:
             writer.add_tensor(gguf_name(name), gguf.quants.quantize(np.ascontiguousarray(array), eight), raw_dtype=eight)
+        elif kind == "f16" and array.ndim == 2:
+            writer.add_tensor(gguf_name(name), array.astype(np.float16))
         else:
             writer.add_tensor(gguf_name(name), np.ascontiguousarray(array, np.float32))
     writer.write_header_to_file()
@@ -53,10 +96,10 @@ def convert(folder, out, kind):
     part.rename(out)
 
 
-def gguf(folder, name, kind):
+def gguf(folder, name, kind, vocabulary=False):
     """DATA/name-kind.gguf, converted if it is not there."""
     out = DATA / f"{name}-{kind}.gguf"
     if not out.is_file():
         DATA.mkdir(parents=True, exist_ok=True)
-        convert(folder, out, kind)
+        convert(folder, out, kind, vocabulary)
     return out
