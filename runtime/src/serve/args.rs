@@ -143,6 +143,19 @@ pub struct ServeArgs {
     /// Bundle whose drafter is used instead, of the same shape.
     #[arg(long, value_name = "DIR", env = "FORKCAST_DRAFTER", help_heading = "Engine")]
     pub drafter: Option<PathBuf>,
+    /// Tokens that drafting chooses among: the N most frequent ones of --draft-vocab-text. The text stays the same.
+    #[arg(long, value_name = "N", env = "FORKCAST_DRAFT_VOCAB", value_parser = positive, help_heading = "Engine")]
+    #[arg(requires = "draft_vocab_text")]
+    pub draft_vocab: Option<usize>,
+    /// Text, or a suite of prompts, whose tokens are counted for --draft-vocab.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FORKCAST_DRAFT_VOCAB_TEXT",
+        help_heading = "Engine"
+    )]
+    #[arg(requires = "draft_vocab")]
+    pub draft_vocab_text: Option<PathBuf>,
     /// Most bytes of states kept at turn boundaries; 0 starts every request from nothing.
     #[arg(long, value_name = "BYTES", env = "FORKCAST_CACHE_BYTES", default_value_t = 1 << 30)]
     #[arg(help_heading = "Engine")]

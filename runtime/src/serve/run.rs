@@ -7,6 +7,7 @@ use super::keys::Keys;
 use super::model::{Model, read_defaults};
 use super::server::{Settings, serve};
 use super::{ServeError, log};
+use crate::bench::frequent;
 use crate::cost::{self, Found, Tune, defaults};
 use crate::decode::DEFAULT_BUDGET;
 use crate::text::TextModel;
@@ -34,6 +35,7 @@ pub fn run(args: ServeArgs) -> Result<(), ServeError> {
     let model = Arc::new(open_model(&args)?);
     let tune = tuned(&args)?;
     let settings = settings(&args, tune)?;
+    let list = draft_vocab(&args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -44,7 +46,7 @@ pub fn run(args: ServeArgs) -> Result<(), ServeError> {
         let listener = listen(&args.host, args.port).await?;
         let address = listener.local_addr().map_err(ServeError::Runtime)?;
         tracing::info!(target: "forkcast::serve", %address, model = %model.id, "loading");
-        serve(settings, model, loader(args), listener, stop.first()).await
+        serve(settings, model, loader(args, list), listener, stop.first()).await
     });
     // Blocking work and a loading engine are not waited for.
     runtime.shutdown_background();
@@ -167,7 +169,24 @@ fn settings(args: &ServeArgs, tune: Option<Tune>) -> Result<Settings, ServeError
     })
 }
 
-fn loader(args: ServeArgs) -> Loader {
+/// Tokens that drafting is confined to, if it is.
+fn draft_vocab(args: &ServeArgs) -> Result<Option<Vec<u32>>, ServeError> {
+    let (Some(n), Some(path)) = (args.draft_vocab, &args.draft_vocab_text) else {
+        return Ok(None);
+    };
+    let place = model::locate(&args.model, args.bundle.as_deref())?;
+    let manifest = manifest::read(&place.bundle)?;
+    let text = TextModel::of_bundle(&place.bundle, &manifest)?;
+    let vocab = manifest.target.vocab;
+    frequent(&text, std::slice::from_ref(path), n, &manifest.stop_ids, vocab)
+        .map(Some)
+        .map_err(|e| ServeError::Flag {
+            flag: "--draft-vocab-text",
+            reason: e.to_string(),
+        })
+}
+
+fn loader(args: ServeArgs, draft_vocab: Option<Vec<u32>>) -> Loader {
     Box::new(move || {
         let place = model::locate(&args.model, args.bundle.as_deref())?;
         let options = ModelOptions {
@@ -175,11 +194,18 @@ fn loader(args: ServeArgs) -> Loader {
             max_context: args.max_context,
             drafter: args.drafter,
         };
-        Ok(model::open(&place, &options, &mut |progress| {
+        let mut engine = model::open(&place, &options, &mut |progress| {
             if let Progress::Plan { stage, number, of } = progress {
                 tracing::info!(target: "forkcast::serve", stage, number, of, "loading plans");
             }
-        })?)
+        })?;
+        if let Some(list) = &draft_vocab {
+            engine.shorten_draft(list).map_err(|e| ServeError::Flag {
+                flag: "--draft-vocab",
+                reason: e.to_string(),
+            })?;
+        }
+        Ok(engine)
     })
 }
 
