@@ -149,6 +149,10 @@ fn validate_embedding(m: &Manifest, sizes: &FileSizes<'_>) -> Result<(), String>
             table.shape
         ));
     }
+    if table.dtype.block_bytes().is_some() && table.dtype != m.dtype {
+        let (table, bundle) = (table.dtype.name(), m.dtype.name());
+        return Err(format!("embedding: {table} in a bundle of {bundle}"));
+    }
     match (&m.embedding_scales, table.dtype.block_bytes()) {
         (None, None) => Ok(()),
         (Some(_), None) => Err("embedding_scales: the embedding is not quantised".to_owned()),

@@ -169,7 +169,7 @@ pub fn beside(place: &Place, other_drafter: bool, threads: Option<usize>) -> Fou
     }
     match manifest_hash(&place.bundle) {
         Ok(hash) => find(&place.dir, &hash, &host(), threads),
-        Err(e) => Found::Unfit(format!("the bundle cannot be read: {e}")),
+        Err(e) => Found::Unfit(format!("cannot be compared with the bundle: {e}")),
     }
 }
 
@@ -180,25 +180,25 @@ pub fn find(dir: &Path, manifest: &str, host: &Host, threads: Option<usize>) -> 
     let mut bytes = Vec::new();
     match std::fs::File::open(&path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Found::Nothing,
-        Err(e) => return Found::Unfit(e.to_string()),
+        Err(e) => return Found::Unfit(format!("cannot be read: {e}")),
         Ok(file) => {
             if !file.metadata().is_ok_and(|m| m.is_file()) {
                 return Found::Unfit("is no file".to_owned());
             }
             if let Err(e) = file.take(MAX_BYTES + 1).read_to_end(&mut bytes) {
-                return Found::Unfit(e.to_string());
+                return Found::Unfit(format!("cannot be read: {e}"));
             }
         }
     }
     if bytes.len() as u64 > MAX_BYTES {
-        return Found::Unfit(format!("more than the {MAX_BYTES} bytes that are read"));
+        return Found::Unfit(format!("holds more than the {MAX_BYTES} bytes that are read"));
     }
     let tune: Tune = match serde_json::from_slice(&bytes) {
         Ok(tune) => tune,
-        Err(e) => return Found::Unfit(e.to_string()),
+        Err(e) => return Found::Unfit(format!("cannot be read: {e}")),
     };
     if let Err(reason) = tune.validate() {
-        return Found::Unfit(reason);
+        return Found::Unfit(format!("is damaged: {reason}"));
     }
     if tune.manifest != manifest {
         return Found::Unfit("is of another bundle".to_owned());

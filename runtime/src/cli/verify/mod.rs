@@ -27,6 +27,9 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
+    if !args.deep && (!args.suite.is_empty() || args.near_tie.is_some()) {
+        output::note("--suite and --near-tie act with --deep only");
+    }
     if !args.model.join(directory::FILE_NAME).is_file() {
         return bundle(args);
     }
