@@ -52,6 +52,17 @@ pub mod fused {
     pub const HEAD_NORM_ROPE: &str = "HeadNormRope";
     /// `(o [N,H,D], x [N,H*2D]) -> y [N,H*D]`: `o * sigmoid(second half of every head of x)`.
     pub const SIGMOID_GATE: &str = "SigmoidGate";
+    /// `(x [N,K], w u8 [M,K/32,4*bits], scales [M,K/32]) -> y [N,M]`; attributes `K`, `N` (which is M) and `bits` (8 or 4):
+    /// `x Wᵀ` with `W = scale * (q - 2^(bits-1))`, blocks of 32 numbers of a row sharing a scale, two numbers of 4 bits in a
+    /// byte, the first in the low half. Names and layout are those of ONNX Runtime's `MatMulNBits`, which is the body.
+    pub const BLOCK_MAT_MUL: &str = "BlockMatMul";
     /// All of them.
-    pub const ALL: [&str; 5] = [SWI_GLU, DELTA_INPUTS, GATED_NORM, HEAD_NORM_ROPE, SIGMOID_GATE];
+    pub const ALL: [&str; 6] = [
+        SWI_GLU,
+        DELTA_INPUTS,
+        GATED_NORM,
+        HEAD_NORM_ROPE,
+        SIGMOID_GATE,
+        BLOCK_MAT_MUL,
+    ];
 }

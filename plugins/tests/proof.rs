@@ -8,7 +8,7 @@ use forkcast_plugins::{bodies, ops};
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 
-const MODEL: [Geometry; 2] = [
+const MODEL: [Geometry; 4] = [
     Geometry::Attention {
         heads: 4,
         kv_heads: 2,
@@ -20,6 +20,16 @@ const MODEL: [Geometry; 2] = [
         key_dim: 16,
         value_dim: 24,
         taps: 4,
+    },
+    Geometry::Blocks {
+        depth: 64,
+        columns: 48,
+        bits: 8,
+    },
+    Geometry::Blocks {
+        depth: 96,
+        columns: 20,
+        bits: 4,
     },
 ];
 
@@ -41,11 +51,13 @@ fn kernels_agree_with_the_bodies() {
         ops::DELTA_BRANCH_UPDATE,
         ops::fused::DELTA_INPUTS,
         ops::fused::GATED_NORM,
+        ops::fused::BLOCK_MAT_MUL,
     ];
     assert_eq!(names, all);
     for agreement in found {
         assert!(agreement.holds(), "{agreement:?}");
-        assert_eq!(agreement.calls, 5);
+        let twice = agreement.operator == ops::fused::BLOCK_MAT_MUL;
+        assert_eq!(agreement.calls, if twice { 10 } else { 5 });
         assert!(agreement.bound < 1e-4, "{agreement:?}");
     }
 }

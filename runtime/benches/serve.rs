@@ -1,9 +1,11 @@
 //! What the server adds to `generate` for the same request: `cargo bench -p forkcast --bench serve`.
 //!
 //! One engine is driven directly (template, tokens, decode, text: what `forkcast generate` does once its model is
-//! loaded), another of the same bundle by a server, which a client asks over a kept connection. Both take turns in one
-//! process, and the best times are compared: what else the machine does only adds to a time. The server keeps no states
-//! here, so that both compute the same. One thread computes, so that no second one is waited for on a busy machine.
+//! loaded), another of the same bundle by a server, which a client asks over a kept connection. They take turns in one
+//! process, and each answer is compared with the direct one of its turn. A second direct engine takes its turn too: what
+//! it is off by is what two measurements of the same thing differ by. Where memory an engine happens to lie in moves its
+//! times by more than the server adds, so all are opened anew a few times, and the median is over all turns. The server
+//! keeps no states here, so that all compute the same. One thread computes, so that no second one is waited for.
 
 use forkcast::decode::{DEFAULT_BUDGET, Emitted, Method, Request, Sink, Verdict, decode};
 use forkcast::sample::Sampling;
@@ -25,7 +27,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const REPEATS: usize = 80;
+/// How often all engines are opened anew.
+const OPENINGS: usize = 8;
+/// Turns of each opening.
+const TURNS: usize = 20;
 const TOKENS: usize = 64;
 const QUESTION: &str = "Maya has 3 apples and buys 4 more. How many apples does she have?";
 
@@ -71,43 +76,74 @@ fn open(bundle: &Path) -> Fallible<OrtBackend> {
     Ok(OrtBackend::open(bundle, &options)?)
 }
 
+/// Ways of getting an answer, in the order of a turn. The first is what the others are compared with.
+const WAYS: [&str; 4] = ["directly", "directly again", "through the server", "streamed"];
+
 fn compare(bundle: &Path, method: Method) -> Fallible<()> {
-    let mut direct = Direct::open(bundle, method)?;
-    let mut client = Client::connect(start(bundle, method)?)?;
-    let mut times = [Vec::new(), Vec::new(), Vec::new()];
-    let mut texts = [String::new(), String::new(), String::new()];
-    for _ in 0..REPEATS {
-        for (way, (times, text)) in times.iter_mut().zip(&mut texts).enumerate() {
-            let mut answer = || match way {
-                0 => direct.answer(),
-                1 => client.whole(),
-                _ => client.stream(),
-            };
-            // The first one brings the weights of this engine into the processor's caches again.
-            answer()?;
-            let begin = Instant::now();
-            *text = answer()?;
-            times.push(begin.elapsed());
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..OPENINGS {
+        let mut engines = [Direct::open(bundle, method)?, Direct::open(bundle, method)?];
+        let (address, stop) = start(bundle, method)?;
+        let mut client = Client::connect(address)?;
+        for turn in 0..TURNS {
+            turns(turn, &mut engines, &mut client, &mut times)?;
         }
+        drop(client);
+        stop()?;
     }
-    if texts[0] != texts[1] || texts[0] != texts[2] {
-        return Err(format!("the texts differ: {texts:?}").into());
-    }
-    let [direct, whole, stream] = times.map(best);
-    let over = |t: f64| (t / direct - 1.0) * 100.0;
+    let direct = median(times[0].clone());
     println!(
-        "{}: {direct:.2} ms directly, {whole:.2} ms through the server ({:+.2} %), {stream:.2} ms streamed ({:+.2} %)",
-        method.name(),
-        over(whole),
-        over(stream)
+        "{}: {direct:.2} ms directly, and the others against it, turn by turn:",
+        method.name()
     );
+    for (way, taken) in WAYS.iter().zip(&times).skip(1) {
+        let mut over: Vec<f64> = taken
+            .iter()
+            .zip(&times[0])
+            .map(|(t, direct)| (t / direct - 1.0) * 100.0)
+            .collect();
+        over.sort_by(f64::total_cmp);
+        let quarter = over.len() / 4;
+        println!(
+            "  {way}: {:+.2} % ({:+.2} to {:+.2} for the middle half of {} turns)",
+            over[over.len() / 2],
+            over[quarter],
+            over[over.len() - 1 - quarter],
+            over.len()
+        );
+    }
     Ok(())
 }
 
-/// The shortest in milliseconds.
-fn best(times: Vec<Duration>) -> f64 {
-    let best = times.into_iter().min().unwrap_or_default();
-    best.as_secs_f64() * 1000.0
+/// Times every way once, each turn beginning with another one.
+fn turns(
+    turn: usize,
+    engines: &mut [Direct; 2],
+    client: &mut Client,
+    times: &mut [Vec<f64>; 4],
+) -> Fallible<()> {
+    let mut texts: [String; 4] = Default::default();
+    for way in (0..4).map(|i| (turn + i) % 4) {
+        let mut answer = || match way {
+            0 | 1 => engines[way].answer(),
+            2 => client.whole(),
+            _ => client.stream(),
+        };
+        // The first one brings the weights of this engine into the processor's caches again.
+        answer()?;
+        let begin = Instant::now();
+        texts[way] = answer()?;
+        times[way].push(begin.elapsed().as_secs_f64() * 1000.0);
+    }
+    match texts.iter().all(|text| *text == texts[0]) {
+        true => Ok(()),
+        false => Err(format!("the texts differ: {texts:?}").into()),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// The engine without a server.
@@ -179,8 +215,8 @@ fn letters(text: &str) -> String {
     bare.split_whitespace().collect()
 }
 
-/// Starts a server that ends with the process.
-fn start(bundle: &Path, method: Method) -> Fallible<SocketAddr> {
+/// Starts a server; gives its address and what ends it.
+fn start(bundle: &Path, method: Method) -> Fallible<(SocketAddr, impl FnOnce() -> Fallible<()>)> {
     let manifest = manifest::read(bundle)?;
     let text = TextModel::of_bundle(bundle, &manifest)?;
     let model = Arc::new(Model::new(
@@ -202,13 +238,20 @@ fn start(bundle: &Path, method: Method) -> Fallible<SocketAddr> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    std::thread::spawn(move || {
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let thread = std::thread::spawn(move || {
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-            serve(settings, model, loader, listener, std::future::pending()).await
+            let stopped = async { drop(stopped.await) };
+            serve(settings, model, loader, listener, stopped).await
         })
     });
-    Ok(address)
+    let end = move || {
+        drop(stop);
+        thread.join().map_err(|_| "the server panicked")??;
+        Ok(())
+    };
+    Ok((address, end))
 }
 
 fn settings(method: Method) -> Settings {

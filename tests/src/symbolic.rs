@@ -238,6 +238,7 @@ fn fused<'a>(node: &NodeProto, input: &impl Fn(usize) -> Option<&'a Value>) -> O
     };
     Some(match node.op_type() {
         ops::fused::SWI_GLU => vec![value(&[number(0, 1)? / 2])],
+        ops::fused::BLOCK_MAT_MUL => vec![value(&[number(1, 0)?])],
         ops::fused::GATED_NORM | ops::fused::SIGMOID_GATE => vec![value(&[number(0, 1)? * number(0, 2)?])],
         ops::fused::HEAD_NORM_ROPE => vec![value(&[size("heads"), number(1, 0)?])],
         ops::fused::DELTA_INPUTS => {

@@ -3,12 +3,13 @@
 use super::graph::{Graph, Loader, Port, Signature};
 use super::memory::Element;
 use crate::backend::BackendError;
-use crate::manifest::Dtype;
+use crate::manifest::{Dtype, QUANT_BLOCK, TensorData};
 use forkcast_plugins::onnx::{self, Dim, ElementType, GraphBuilder, attr_i};
+use forkcast_plugins::ops::fused;
 use prost::Message;
 
 /// Largest copy of head rows, in bytes: a graph must stay below 2 GiB.
-const MAX_BYTES: usize = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// A head over `ids.len()` rows of the vocabulary.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ impl Shortlist {
     /// Copies rows `ids` of the head.
     ///
     /// # Errors
-    /// No ids, an id outside of the vocabulary or twice, rows that are no float32, too many of them, or the library fails.
+    /// No ids, an id outside of the vocabulary or twice, a head of another type, too many rows of it, or the library fails.
     pub(super) fn open(loader: &Loader<'_>, ids: &[u32]) -> Result<Self, BackendError> {
         let limit = |text: String| Err(BackendError::Limit(format!("draft vocabulary: {text}")));
         let target = &loader.bundle.manifest.target;
@@ -38,31 +39,36 @@ impl Shortlist {
         if let Some(id) = ids.iter().find(|id| **id as usize >= vocab) {
             return limit(format!("token id {id} is outside the vocabulary of {vocab}"));
         }
-        if ids.len() * width * 4 > MAX_BYTES {
+        let head = loader.bundle.manifest.graphs.get("head");
+        let parts: Vec<&TensorData> = head
+            .iter()
+            .flat_map(|g| &g.initializers)
+            .map(|i| &i.data)
+            .collect();
+        let Some(matrix) = Matrix::of(&parts, [vocab, width]) else {
+            return limit("the head of this bundle is neither a float32 matrix nor quantised".to_owned());
+        };
+        let bytes = parts
+            .iter()
+            .map(|part| part.length / vocab as u64 * ids.len() as u64);
+        if bytes.sum::<u64>() > MAX_BYTES {
             return limit(format!(
                 "{} rows of {width} numbers exceed {MAX_BYTES} bytes",
                 ids.len()
             ));
         }
-        let head = loader.bundle.manifest.graphs.get("head");
-        let matrix = head.and_then(|g| g.initializers.first()).map(|i| &i.data);
-        let Some(matrix) = matrix.filter(|m| m.dtype == Dtype::F32 && m.shape == [vocab, width]) else {
-            return limit("the head of this bundle is not a float32 matrix".to_owned());
-        };
-        let bytes = loader.bundle.bytes(matrix);
-        let mut rows = Vec::with_capacity(ids.len() * width);
-        for id in &ids {
-            let row = &bytes[*id as usize * width * 4..][..width * 4];
-            rows.extend(
-                row.chunks_exact(4)
-                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
-            );
-        }
+        let rows = parts.iter().map(|part| {
+            let bytes = loader.bundle.bytes(part);
+            let row = bytes.len() / vocab;
+            let rows = ids.iter().flat_map(|id| &bytes[*id as usize * row..][..row]);
+            rows.copied().collect()
+        });
+        let model = model(matrix, rows.collect(), ids.len(), width);
         let ports = Signature {
             inputs: vec![Port::new("hidden", Element::F32, &[None, Some(width)])],
             outputs: vec![Port::new("logits", Element::F32, &[None, Some(ids.len())])],
         };
-        let graph = loader.open_made("draft head", &model(&rows, ids.len(), width), ports);
+        let graph = loader.open_made("draft head", &model, ports);
         Ok(Self {
             graph: graph.map_err(|e| BackendError::Run {
                 stage: "draft",
@@ -73,12 +79,60 @@ impl Shortlist {
     }
 }
 
-/// `logits [R,n] = hidden [R,H] rows^T`
-fn model(rows: &[f32], n: usize, width: usize) -> Vec<u8> {
+/// How a head is stored.
+#[derive(Clone, Copy, Debug)]
+enum Matrix {
+    /// Float32, `[V,H]`.
+    Plain,
+    /// Blocks `[V,H/32,32 or 16]` and scales `[V,H/32]`.
+    Blocks { bits: usize },
+}
+
+impl Matrix {
+    /// What the initializers of the head graph are.
+    fn of(parts: &[&TensorData], [vocab, width]: [usize; 2]) -> Option<Self> {
+        match parts {
+            [w] => (w.dtype == Dtype::F32 && w.shape == [vocab, width]).then_some(Self::Plain),
+            [w, scales] => {
+                let (bytes, blocks) = (w.dtype.block_bytes()?, width / QUANT_BLOCK);
+                let fits = w.shape == [vocab, blocks, bytes] && scales.shape == [vocab, blocks];
+                (fits && scales.dtype == Dtype::F32).then_some(Self::Blocks {
+                    bits: bytes * 8 / QUANT_BLOCK,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `logits [R,n] = hidden [R,H] rows^T`; `rows` are the bytes of the parts of the matrix.
+fn model(matrix: Matrix, rows: Vec<Vec<u8>>, n: usize, width: usize) -> Vec<u8> {
     let mut b = GraphBuilder::new("draft_head");
     b.input("hidden", ElementType::F32, &[Dim::Symbol("R"), Dim::Fixed(width)]);
-    let w = b.const_f32(rows, &[n as i64, width as i64]);
-    b.named("Gemm", &["hidden", &w], &["logits"], vec![attr_i("transB", 1)]);
+    let blocks = (width / QUANT_BLOCK) as i64;
+    let shapes = match matrix {
+        Matrix::Plain => vec![(ElementType::F32, vec![n as i64, width as i64])],
+        Matrix::Blocks { bits } => vec![
+            (
+                ElementType::U8,
+                vec![n as i64, blocks, (QUANT_BLOCK * bits / 8) as i64],
+            ),
+            (ElementType::F32, vec![n as i64, blocks]),
+        ],
+    };
+    let mut inputs = vec!["hidden".to_owned()];
+    for (bytes, (element, dims)) in rows.into_iter().zip(shapes) {
+        inputs.push(b.const_bytes(element, bytes, &dims));
+    }
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    match matrix {
+        Matrix::Plain => b.named("Gemm", &inputs, &["logits"], vec![attr_i("transB", 1)]),
+        Matrix::Blocks { bits } => {
+            let sizes = [("K", width), ("N", n), ("bits", bits)];
+            let attributes = sizes.map(|(name, size)| attr_i(name, size as i64)).to_vec();
+            b.fused(fused::BLOCK_MAT_MUL, &inputs, &["logits"], attributes);
+        }
+    }
     b.output("logits", ElementType::F32, &[Dim::Symbol("R"), Dim::Fixed(n)]);
     onnx::model(b.finish(), Vec::new()).encode_to_vec()
 }

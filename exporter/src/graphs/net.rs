@@ -2,8 +2,9 @@
 
 use super::Built;
 use crate::weights::{Matrix, Placed};
-use forkcast_engines::manifest::{Dtype, Initializer, QUANT_BLOCK};
+use forkcast_engines::manifest::{Dtype, Initializer};
 use forkcast_plugins::onnx::{self, Dim, ElementType, ExternalData, GraphBuilder, attr_f, attr_i};
+use forkcast_plugins::ops::fused;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -204,9 +205,8 @@ impl Net {
         }
     }
 
-    /// `x Wᵀ`, plus `residual` where given: `[N, in] -> [N, out]`, called `output` where given. With 4 bits activations stay
-    /// float32 (`accuracy_level` 1). With 8 bits they are rounded to 8 bits by blocks (4): ONNX Runtime 1.32 has no other fast
-    /// product (24 ms against 0.16 for one row of 1024 by 3072).
+    /// `x Wᵀ`, plus `residual` where given: `[N, in] -> [N, out]`, called `output` where given. Activations stay float32 also
+    /// where the matrix is quantised.
     pub(super) fn matmul(
         &mut self,
         x: &str,
@@ -232,16 +232,11 @@ impl Net {
         let bits = if data.data.dtype == Dtype::Int4 { 4 } else { 8 };
         let w = self.weight(name, data);
         let s = self.weight(&format!("{name}.scales"), scales);
-        let attributes = [
-            ("K", cols),
-            ("N", rows),
-            ("bits", bits),
-            ("block_size", QUANT_BLOCK),
-            ("accuracy_level", if bits == 8 { 4 } else { 1 }),
-        ];
+        let attributes = [("K", cols), ("N", rows), ("bits", bits)];
         let attributes = attributes.map(|(n, v)| attr_i(n, v as i64)).to_vec();
-        let y = output.map_or_else(|| self.b.fresh_name("MatMulNBits"), str::to_owned);
-        self.b.contributed("MatMulNBits", &[x, &w, &s], &[&y], attributes);
+        let y = output.map_or_else(|| self.b.fresh_name(fused::BLOCK_MAT_MUL), str::to_owned);
+        self.b
+            .fused(fused::BLOCK_MAT_MUL, &[x, &w, &s], &[&y], attributes);
         match residual {
             Some(c) => self.op("Add", &[&y, c]),
             None => y,

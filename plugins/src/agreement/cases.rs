@@ -1,6 +1,7 @@
 //! Random calls of every operator.
 
 use super::Geometry;
+use crate::args::BLOCK;
 use crate::onnx::{attr_f, attr_i, proto::AttributeProto};
 use crate::ops;
 use rand_chacha::ChaCha8Rng;
@@ -10,6 +11,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 #[derive(Clone, Debug)]
 pub(super) enum Data {
     F32(Vec<usize>, Vec<f32>),
+    U8(Vec<usize>, Vec<u8>),
     I64(Vec<usize>, Vec<i64>),
     Bool(Vec<usize>, Vec<bool>),
 }
@@ -137,6 +139,7 @@ pub(super) fn first(dice: &mut Dice, geometry: Geometry, rows: usize) -> Vec<Cas
                 gated_norm(dice, rows, value_heads, value_dim),
             ]
         }
+        Geometry::Blocks { depth, columns, bits } => vec![block_matmul(dice, rows, [depth, columns, bits])],
     }
 }
 
@@ -293,6 +296,23 @@ fn delta_inputs(dice: &mut Dice, rows: usize, [hk, hv, dk, dv]: [usize; 4]) -> C
     let attributes = vec![attr_i("key_heads", hk as i64), attr_i("key_dim", dk as i64)];
     let outputs = &[("q", 3), ("k", 3), ("v", 3), ("g", 2), ("beta", 2)];
     fused(ops::fused::DELTA_INPUTS, feeds, outputs, attributes)
+}
+
+fn block_matmul(dice: &mut Dice, rows: usize, [depth, columns, bits]: [usize; 3]) -> Case {
+    let blocks = depth / BLOCK;
+    let mut codes = vec![0; columns * blocks * BLOCK * bits / 8];
+    dice.0.fill_bytes(&mut codes);
+    // As small as makes results of about 1.
+    let scale = 2.0 / (depth as f32).sqrt() / (1 << (bits - 1)) as f32;
+    let scales = dice.between(-scale, 2.0 * scale, columns * blocks);
+    let feeds = vec![
+        ("x", Data::F32(vec![rows, depth], dice.uniform(rows * depth))),
+        ("w", Data::U8(vec![columns, blocks, BLOCK * bits / 8], codes)),
+        ("scales", Data::F32(vec![columns, blocks], scales)),
+    ];
+    let sizes = [("K", depth), ("N", columns), ("bits", bits)];
+    let attributes = sizes.map(|(name, size)| attr_i(name, size as i64)).to_vec();
+    fused(ops::fused::BLOCK_MAT_MUL, feeds, &[("y", 2)], attributes)
 }
 
 fn gated_norm(dice: &mut Dice, rows: usize, heads: usize, dim: usize) -> Case {

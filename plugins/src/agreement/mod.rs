@@ -35,6 +35,15 @@ pub enum Geometry {
         /// Taps of the convolution.
         taps: usize,
     },
+    /// A matrix stored in blocks.
+    Blocks {
+        /// Numbers of a row.
+        depth: usize,
+        /// Rows of the matrix, which are columns of the product.
+        columns: usize,
+        /// 8 or 4.
+        bits: usize,
+    },
 }
 
 /// What was found of one operator.

@@ -65,6 +65,7 @@ pub(super) fn run(
 fn value(data: &Data) -> ort::Result<SessionInputValue<'static>> {
     Ok(match data {
         Data::F32(shape, data) => Tensor::from_array((shape.clone(), data.clone()))?.into(),
+        Data::U8(shape, data) => Tensor::from_array((shape.clone(), data.clone()))?.into(),
         Data::I64(shape, data) => Tensor::from_array((shape.clone(), data.clone()))?.into(),
         Data::Bool(shape, data) => Tensor::from_array((shape.clone(), data.clone()))?.into(),
     })
@@ -76,6 +77,7 @@ fn model(case: &Case, bodies: &[FunctionProto]) -> Vec<u8> {
     for (name, data) in &case.feeds {
         let (element, rank) = match data {
             Data::F32(shape, _) => (ElementType::F32, shape.len()),
+            Data::U8(shape, _) => (ElementType::U8, shape.len()),
             Data::I64(shape, _) => (ElementType::I64, shape.len()),
             Data::Bool(shape, _) => (ElementType::Bool, shape.len()),
         };

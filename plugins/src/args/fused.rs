@@ -98,6 +98,50 @@ pub struct SigmoidGateArgs<'a> {
     pub x: &'a [f32],
 }
 
+/// Numbers of a row that share a scale.
+pub const BLOCK: usize = 32;
+
+/// Arguments of `BlockMatMul`.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockMatMulArgs<'a> {
+    /// N.
+    pub rows: usize,
+    /// K, a multiple of [`BLOCK`].
+    pub depth: usize,
+    /// M.
+    pub columns: usize,
+    /// 8 or 4.
+    pub bits: usize,
+    /// [N,K]
+    pub x: &'a [f32],
+    /// [M,K/32,4*bits]
+    pub w: &'a [u8],
+    /// [M,K/32]
+    pub scales: &'a [f32],
+}
+
+impl BlockMatMulArgs<'_> {
+    /// Checks every size.
+    ///
+    /// # Errors
+    /// Names the first input that does not fit.
+    pub fn check(&self) -> Result<(), OperatorError> {
+        let op = fused::BLOCK_MAT_MUL;
+        require(op, matches!(self.bits, 4 | 8), "bits is neither 4 nor 8")?;
+        let whole = self.depth > 0 && self.depth.is_multiple_of(BLOCK);
+        require(op, whole, "K is no multiple of 32")?;
+        let blocks = self.columns * (self.depth / BLOCK);
+        lengths(
+            op,
+            &[
+                ("x", self.x.len(), self.rows * self.depth),
+                ("w", self.w.len(), blocks * BLOCK * self.bits / 8),
+                ("scales", self.scales.len(), blocks),
+            ],
+        )
+    }
+}
+
 impl SwiGluArgs<'_> {
     /// Checks every size.
     ///

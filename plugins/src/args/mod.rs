@@ -3,7 +3,9 @@
 
 mod fused;
 
-pub use fused::{DeltaInputsArgs, GatedNormArgs, HeadNormRopeArgs, SigmoidGateArgs, SwiGluArgs};
+pub use fused::{
+    BLOCK, BlockMatMulArgs, DeltaInputsArgs, GatedNormArgs, HeadNormRopeArgs, SigmoidGateArgs, SwiGluArgs,
+};
 
 use crate::{error::OperatorError, ops};
 

@@ -1,10 +1,12 @@
 //! Bodies of the fused operators ([`crate::ops::fused`]): the chains of standard operators that they stand for.
 
 use super::dim;
-use crate::onnx::{GraphBuilder, attr_i, attr_ref_f, attr_ref_i, proto::FunctionProto};
-use crate::ops::fused;
+use crate::args::BLOCK;
+use crate::onnx::proto::{FunctionProto, OperatorSetIdProto};
+use crate::onnx::{GraphBuilder, attr_i, attr_ref_f, attr_ref_i};
+use crate::ops::{CONTRIBUTED, VERSION, fused};
 
-/// All fused bodies, in the order of [`fused::ALL`]. They serve TensorRT as well.
+/// All fused bodies, in the order of [`fused::ALL`]. They serve TensorRT as well, but for the last, which no engine has.
 #[must_use]
 pub fn functions() -> Vec<FunctionProto> {
     vec![
@@ -13,6 +15,7 @@ pub fn functions() -> Vec<FunctionProto> {
         gated_norm(),
         head_norm_rope(),
         sigmoid_gate(),
+        block_matmul(),
     ]
 }
 
@@ -161,4 +164,19 @@ fn sigmoid_gate() -> FunctionProto {
     let shape = b.node("Concat", &[&keep, &rest], vec![attr_i("axis", 0)]);
     b.named("Reshape", &[&y, &shape], &["y"], vec![]);
     into_function(b, fused::SIGMOID_GATE, &["o", "x"], &["y"], &[])
+}
+
+/// ONNX Runtime's own operator, told to keep activations float32 (`accuracy_level` 1).
+fn block_matmul() -> FunctionProto {
+    let mut b = GraphBuilder::new(fused::BLOCK_MAT_MUL);
+    let mut attributes = vec![attr_i("block_size", BLOCK as i64), attr_i("accuracy_level", 1)];
+    attributes.extend(["K", "N", "bits"].map(|name| attr_ref_i(name, name)));
+    b.contributed("MatMulNBits", &["x", "w", "scales"], &["y"], attributes);
+    let inputs = ["x", "w", "scales"];
+    let mut function = into_function(b, fused::BLOCK_MAT_MUL, &inputs, &["y"], &["K", "N", "bits"]);
+    function.opset_import.push(OperatorSetIdProto {
+        domain: Some(CONTRIBUTED.to_owned()),
+        version: Some(VERSION),
+    });
+    function
 }

@@ -1,6 +1,7 @@
 //! CPU kernels of the operators: float32, multi-threaded through [`Parallel`], vectorised for the
 //! instruction set found at run time. Each is tested against its function body and its reference.
 
+mod block_matmul;
 mod delta_branch_update;
 pub mod fused;
 mod math;
@@ -11,6 +12,7 @@ mod tree_attention;
 mod tree_causal_conv;
 mod tree_delta_rule;
 
+pub use block_matmul::block_matmul;
 pub use delta_branch_update::delta_branch_update;
 pub use parallel::{Parallel, Serial};
 pub use tree_attention::tree_attention;

@@ -205,6 +205,11 @@ impl GraphBuilder {
         self.constant(ElementType::F32, dims, data)
     }
 
+    /// A `Constant` node holding numbers as they lie in a file: row-major, little endian.
+    pub fn const_bytes(&mut self, element: ElementType, bytes: Vec<u8>, dims: &[i64]) -> String {
+        self.constant(element, dims, bytes)
+    }
+
     /// A `Constant` node holding booleans.
     pub fn const_bool(&mut self, values: &[bool], dims: &[i64]) -> String {
         let data = values.iter().map(|v| u8::from(*v)).collect();

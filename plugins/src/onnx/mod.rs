@@ -29,7 +29,9 @@ pub fn model(graph: proto::GraphProto, functions: Vec<proto::FunctionProto>) -> 
         opset_import.push(opset(crate::ops::DOMAIN, crate::ops::VERSION));
     }
     for domain in [crate::ops::fused::DOMAIN, crate::ops::CONTRIBUTED] {
-        if graph.node.iter().any(|n| n.domain() == domain) {
+        let mut imports = functions.iter().flat_map(|f| &f.opset_import);
+        let used = graph.node.iter().any(|n| n.domain() == domain);
+        if used || imports.any(|i| i.domain() == domain) {
             opset_import.push(opset(domain, crate::ops::VERSION));
         }
     }

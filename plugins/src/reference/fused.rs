@@ -1,6 +1,8 @@
 //! The fused operators, number by number in float64 ([`crate::ops::fused`]).
 
-use crate::args::{DeltaInputsArgs, GatedNormArgs, HeadNormRopeArgs, SigmoidGateArgs, SwiGluArgs};
+use crate::args::{
+    BLOCK, BlockMatMulArgs, DeltaInputsArgs, GatedNormArgs, HeadNormRopeArgs, SigmoidGateArgs, SwiGluArgs,
+};
 
 fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
@@ -91,4 +93,22 @@ pub fn sigmoid_gate(a: &SigmoidGateArgs<'_>) -> Vec<f64> {
         .zip(gates)
         .map(|(o, x)| o * sigmoid(x))
         .collect()
+}
+
+/// `BlockMatMul` -> y [N,M].
+#[must_use]
+pub fn block_matmul(a: &BlockMatMulArgs<'_>) -> Vec<f64> {
+    let number = |at: usize| {
+        let q = match a.bits {
+            4 => f64::from((a.w[at / 2] >> (4 * (at % 2))) & 15) - 8.0,
+            _ => f64::from(a.w[at]) - 128.0,
+        };
+        q * f64::from(a.scales[at / BLOCK])
+    };
+    let places = (0..a.rows).flat_map(|row| (0..a.columns).map(move |column| (row, column)));
+    let y = places.map(|(row, column)| {
+        let products = (0..a.depth).map(|k| f64::from(a.x[row * a.depth + k]) * number(column * a.depth + k));
+        products.sum()
+    });
+    y.collect()
 }

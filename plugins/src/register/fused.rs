@@ -1,15 +1,27 @@
 //! The fused operators ([`crate::ops::fused`]) for ONNX Runtime.
 
 use super::tensors::{Inputs, allocate, guard, refuse, required_inputs, required_outputs};
-use crate::args::{DeltaInputsArgs, GatedNormArgs, HeadNormRopeArgs, SigmoidGateArgs, SwiGluArgs};
+use crate::args::{
+    BLOCK, BlockMatMulArgs, DeltaInputsArgs, GatedNormArgs, HeadNormRopeArgs, SigmoidGateArgs, SwiGluArgs,
+};
 use crate::error::OperatorError;
-use crate::kernels::fused as kernels;
+use crate::kernels::{self as all, fused as kernels};
 use crate::ops::fused;
 use ort::operator::{ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput};
-use ort::value::TensorElementType::Float32;
+use ort::value::TensorElementType::{Float32, Uint8};
 
 /// An operator of float32 tensors and its kernel.
 macro_rules! operator {
+    ($operator:ident, $kernel:ident, $name:expr, $inputs:literal, $outputs:expr, $create:expr) => {
+        operator!(
+            $operator,
+            $kernel,
+            $name,
+            [Float32; $inputs],
+            $outputs,
+            $create
+        );
+    };
     ($operator:ident, $kernel:ident, $name:expr, $inputs:expr, $outputs:expr, $create:expr) => {
         pub(super) struct $operator;
 
@@ -21,7 +33,7 @@ macro_rules! operator {
             }
 
             fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-                required_inputs(&[Float32; $inputs])
+                required_inputs(&$inputs)
             }
 
             fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
@@ -265,6 +277,53 @@ impl Kernel for DeltaInputsKernel {
                 beta: &mut beta,
             };
             kernels::delta_inputs(&args, out, pool).map_err(refuse)
+        })
+    }
+}
+
+pub(super) struct BlockMatMulKernel {
+    bits: usize,
+}
+operator!(
+    BlockMatMul,
+    BlockMatMulKernel,
+    fused::BLOCK_MAT_MUL,
+    [Float32, Uint8, Float32],
+    1,
+    |context| {
+        Ok(BlockMatMulKernel {
+            bits: count(context, fused::BLOCK_MAT_MUL, "bits")?,
+        })
+    }
+);
+
+impl Kernel for BlockMatMulKernel {
+    fn compute(&mut self, ctx: &ComputeContext) -> ort::Result<()> {
+        let op = fused::BLOCK_MAT_MUL;
+        guard(op, ctx, |pool| {
+            let names = &[("x", 2), ("w", 3), ("scales", 2)];
+            let inputs = Inputs {
+                operator: op,
+                names,
+                ctx,
+            };
+            let (x, w, scales) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
+            let (rows, columns, blocks) = (x.dim(0), w.dim(0), w.dim(1));
+            x.expect(&[rows, blocks * BLOCK], "[N,K]")?;
+            w.expect(&[columns, blocks, BLOCK * self.bits / 8], "[M,K/32,4*bits]")?;
+            scales.expect(&[columns, blocks], "[M,K/32]")?;
+            let args = BlockMatMulArgs {
+                rows,
+                depth: blocks * BLOCK,
+                columns,
+                bits: self.bits,
+                x: x.data()?,
+                w: w.data()?,
+                scales: scales.data()?,
+            };
+            args.check().map_err(refuse)?;
+            let mut y = allocate(ctx, 0, [rows, columns])?;
+            all::block_matmul(&args, &mut y, pool).map_err(refuse)
         })
     }
 }

@@ -38,5 +38,6 @@ pub fn fused_domain() -> ort::Result<OperatorDomain> {
         .add(fused::DeltaInputs)?
         .add(fused::GatedNorm)?
         .add(fused::HeadNormRope)?
-        .add(fused::SigmoidGate)
+        .add(fused::SigmoidGate)?
+        .add(fused::BlockMatMul)
 }

@@ -24,6 +24,10 @@ impl Number for f32 {
     const KIND: Kind = Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
 }
 
+impl Number for u8 {
+    const KIND: Kind = Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
+}
+
 impl Number for i64 {
     const KIND: Kind = Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;
 }

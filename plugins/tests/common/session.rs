@@ -17,6 +17,7 @@ use std::{path::PathBuf, sync::OnceLock};
 #[derive(Clone, Debug)]
 pub enum Data {
     F32(Vec<usize>, Vec<f32>),
+    U8(Vec<usize>, Vec<u8>),
     I64(Vec<usize>, Vec<i64>),
     Bool(Vec<usize>, Vec<bool>),
 }
@@ -25,6 +26,7 @@ impl Data {
     pub fn element(&self) -> ElementType {
         match self {
             Self::F32(..) => ElementType::F32,
+            Self::U8(..) => ElementType::U8,
             Self::I64(..) => ElementType::I64,
             Self::Bool(..) => ElementType::Bool,
         }
@@ -32,13 +34,16 @@ impl Data {
 
     pub fn rank(&self) -> usize {
         match self {
-            Self::F32(shape, _) | Self::I64(shape, _) | Self::Bool(shape, _) => shape.len(),
+            Self::F32(shape, _) | Self::U8(shape, _) | Self::I64(shape, _) | Self::Bool(shape, _) => {
+                shape.len()
+            }
         }
     }
 
     fn value(&self) -> ort::Result<SessionInputValue<'static>> {
         Ok(match self {
             Self::F32(shape, data) => Tensor::from_array((shape.clone(), data.clone()))?.into(),
+            Self::U8(shape, data) => Tensor::from_array((shape.clone(), data.clone()))?.into(),
             Self::I64(shape, data) => Tensor::from_array((shape.clone(), data.clone()))?.into(),
             Self::Bool(shape, data) => Tensor::from_array((shape.clone(), data.clone()))?.into(),
         })

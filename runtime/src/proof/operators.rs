@@ -1,6 +1,6 @@
 //! The kernels of the CPU engine against their function bodies, for the layers of a model.
 
-use forkcast_engines::manifest::{Layer, Manifest};
+use forkcast_engines::manifest::{Dtype, Layer, Manifest, QUANT_BLOCK};
 use forkcast_engines::ort::session_builder;
 use forkcast_plugins::agreement::{self, AgreementError, Geometry};
 use forkcast_plugins::bodies;
@@ -63,5 +63,21 @@ fn geometries(manifest: &Manifest) -> Vec<Geometry> {
             found.push(geometry);
         }
     }
+    found.extend(blocks(manifest));
     found
+}
+
+/// A layer's narrowest quantised matrix, in a bundle that has some: all of them are computed alike, and the body of a wide one
+/// takes long.
+fn blocks(manifest: &Manifest) -> Option<Geometry> {
+    let tensors = manifest.graphs.values().flat_map(|g| &g.initializers);
+    let smallest = tensors
+        .map(|i| &i.data)
+        .filter(|d| d.shape.len() == 3 && d.dtype.block_bytes().is_some())
+        .min_by_key(|d| d.length)?;
+    Some(Geometry::Blocks {
+        depth: smallest.shape[1] * QUANT_BLOCK,
+        columns: smallest.shape[0],
+        bits: if smallest.dtype == Dtype::Int4 { 4 } else { 8 },
+    })
 }

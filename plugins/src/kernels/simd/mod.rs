@@ -17,6 +17,8 @@ use std::sync::OnceLock;
 pub(super) trait Isa: Copy + Send + Sync {
     /// Vector of [`Self::LANES`] floats.
     type V: Copy;
+    /// The sixteen numbers that four bits stand for.
+    type Table: Copy;
     /// Floats per vector.
     const LANES: usize;
 
@@ -42,6 +44,16 @@ pub(super) trait Isa: Copy + Send + Sync {
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     /// Sum of the lanes.
     fn sum(self, x: Self::V) -> f32;
+    /// Sums of the lanes of four vectors.
+    fn sums(self, x: [Self::V; 4]) -> [f32; 4];
+    /// The first lanes' worth of bytes, 0 to 255.
+    fn bytes(self, from: &[u8]) -> Self::V;
+    /// `scale * (q - 8)` for all four bits q.
+    fn table(self, scale: f32) -> Self::Table;
+    /// What the first lanes' worth of four bits stands for, the low half of a byte first.
+    fn nibbles(self, from: &[u8], table: Self::Table) -> Self::V;
+    /// Says that `from[at]` will be read soon; nothing happens where that is outside of the slice.
+    fn prefetch<T>(self, from: &[T], at: usize);
     /// `x * 2^n` for integral `n` in -126..=127.
     fn scale_pow2(self, x: Self::V, n: Self::V) -> Self::V;
     /// `value` where `x >= limit`, else 0.

@@ -13,6 +13,7 @@ fn zip(a: [f32; 8], b: [f32; 8], f: impl Fn(f32, f32) -> f32) -> [f32; 8] {
 
 impl Isa for Portable {
     type V = [f32; 8];
+    type Table = f32;
     const LANES: usize = 8;
 
     #[inline(always)]
@@ -70,6 +71,34 @@ impl Isa for Portable {
     fn sum(self, x: Self::V) -> f32 {
         ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]))
     }
+
+    #[inline(always)]
+    fn sums(self, x: [Self::V; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| self.sum(x[i]))
+    }
+
+    #[inline(always)]
+    fn bytes(self, from: &[u8]) -> Self::V {
+        let from: &[u8; 8] = from.first_chunk().expect("eight bytes");
+        from.map(f32::from)
+    }
+
+    #[inline(always)]
+    fn table(self, scale: f32) -> f32 {
+        scale
+    }
+
+    #[inline(always)]
+    fn nibbles(self, from: &[u8], scale: f32) -> Self::V {
+        let from: &[u8; 4] = from.first_chunk().expect("four bytes");
+        std::array::from_fn(|i| {
+            let q = (from[i / 2] >> (4 * (i % 2))) & 15;
+            scale * (f32::from(q) - 8.0)
+        })
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, _: &[T], _: usize) {}
 
     #[inline(always)]
     fn scale_pow2(self, x: Self::V, n: Self::V) -> Self::V {

@@ -51,8 +51,15 @@ pub(super) fn run_avx512<T: Task>(isa: Avx512, task: &T, index: usize, scratch: 
     unsafe { inner(isa, task, index, scratch) }
 }
 
+#[inline(always)]
+fn prefetch<T>(from: &[T], at: usize) {
+    // SAFETY: every x86-64 has the instruction, and it is a hint that reads nothing, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(from.as_ptr().wrapping_add(at).cast()) }
+}
+
 impl Isa for Avx2 {
     type V = __m256;
+    type Table = __m256;
     const LANES: usize = 8;
 
     #[inline(always)]
@@ -128,6 +135,50 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn sums(self, [a, b, c, d]: [Self::V; 4]) -> [f32; 4] {
+        // SAFETY: `self` proves the instructions; four floats are written to four.
+        unsafe {
+            let pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+            let all = _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps::<1>(pairs));
+            let mut sums = [0.0; 4];
+            _mm_storeu_ps(sums.as_mut_ptr(), all);
+            sums
+        }
+    }
+
+    #[inline(always)]
+    fn bytes(self, from: &[u8]) -> Self::V {
+        assert!(from.len() >= Self::LANES);
+        // SAFETY: `self` proves the instructions; the slice is long enough by the assertion.
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()))) }
+    }
+
+    #[inline(always)]
+    fn table(self, scale: f32) -> Self::Table {
+        self.splat(scale)
+    }
+
+    #[inline(always)]
+    fn nibbles(self, from: &[u8], scale: Self::Table) -> Self::V {
+        let bits = i32::from_le_bytes(*from.first_chunk().expect("four bytes"));
+        // SAFETY: `self` proves the instructions.
+        unsafe {
+            let places = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+            let q = _mm256_and_si256(
+                _mm256_srlv_epi32(_mm256_set1_epi32(bits), places),
+                _mm256_set1_epi32(15),
+            );
+            let q = _mm256_sub_epi32(q, _mm256_set1_epi32(8));
+            _mm256_mul_ps(_mm256_cvtepi32_ps(q), scale)
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, from: &[T], at: usize) {
+        prefetch(from, at);
+    }
+
+    #[inline(always)]
     fn scale_pow2(self, x: Self::V, n: Self::V) -> Self::V {
         // SAFETY: `self` proves the instructions.
         unsafe {
@@ -145,6 +196,7 @@ impl Isa for Avx2 {
 
 impl Isa for Avx512 {
     type V = __m512;
+    type Table = __m512;
     const LANES: usize = 16;
 
     #[inline(always)]
@@ -213,6 +265,60 @@ impl Isa for Avx512 {
     fn sum(self, x: Self::V) -> f32 {
         // SAFETY: `self` proves the instructions.
         unsafe { _mm512_reduce_add_ps(x) }
+    }
+
+    #[inline(always)]
+    fn sums(self, [a, b, c, d]: [Self::V; 4]) -> [f32; 4] {
+        // SAFETY: `self` proves the instructions; four floats are written to four.
+        unsafe {
+            let ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+            let cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+            let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+            let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
+            // Every quarter holds a part of all four sums.
+            let all = _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
+            let all = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps::<1>(all));
+            let all = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
+            let mut sums = [0.0; 4];
+            _mm_storeu_ps(sums.as_mut_ptr(), all);
+            sums
+        }
+    }
+
+    #[inline(always)]
+    fn bytes(self, from: &[u8]) -> Self::V {
+        assert!(from.len() >= Self::LANES);
+        // SAFETY: `self` proves the instructions; the slice is long enough by the assertion.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast()))) }
+    }
+
+    #[inline(always)]
+    fn table(self, scale: f32) -> Self::Table {
+        // SAFETY: `self` proves the instructions.
+        let steps = unsafe {
+            _mm512_setr_ps(
+                -8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0,
+            )
+        };
+        self.mul(steps, self.splat(scale))
+    }
+
+    #[inline(always)]
+    fn nibbles(self, from: &[u8], table: Self::Table) -> Self::V {
+        let [low, high] =
+            [0, 4].map(|at| i32::from_le_bytes(*from[at..].first_chunk().expect("eight bytes")));
+        // SAFETY: `self` proves the instructions.
+        unsafe {
+            let places = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+            let bits = _mm512_mask_set1_epi32(_mm512_set1_epi32(low), 0xff00, high);
+            // The lookup takes the last four bits of every lane.
+            _mm512_permutexvar_ps(_mm512_srlv_epi32(bits, places), table)
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, from: &[T], at: usize) {
+        prefetch(from, at);
     }
 
     #[inline(always)]

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::mpsc::error::SendError;
 
-/// Time for which events of fast rounds are gathered. A frame of a screen takes eight times as long.
-const GATHER: Duration = Duration::from_millis(2);
+/// Time for which events of fast rounds are gathered. A frame of a screen takes three times as long.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// When events are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Round by round. Where rounds take less than two milliseconds, several go together.
+    /// Round by round. Where rounds take less than five milliseconds, several go together.
     Rounds,
     /// All at the end.
     End,
