@@ -53,8 +53,9 @@ pub mod fused {
     /// `(o [N,H,D], x [N,H*2D]) -> y [N,H*D]`: `o * sigmoid(second half of every head of x)`.
     pub const SIGMOID_GATE: &str = "SigmoidGate";
     /// `(x [N,K], w u8 [M,K/32,4*bits], scales [M,K/32]) -> y [N,M]`; attributes `K`, `N` (which is M) and `bits` (8 or 4):
-    /// `x Wᵀ` with `W = scale * (q - 2^(bits-1))`, blocks of 32 numbers of a row sharing a scale, two numbers of 4 bits in a
-    /// byte, the first in the low half. Names and layout are those of ONNX Runtime's `MatMulNBits`, which is the body.
+    /// `x Wᵀ` with blocks of 32 numbers of a row sharing a scale. With 8 bits `W = scale * q`, q signed; with 4
+    /// `W = scale * (q - 8)`, two numbers in a byte, the first in the low half. Names and layout are those of ONNX Runtime's
+    /// `MatMulNBits`, which is the body (with 8 bits it takes `q + 128`).
     pub const BLOCK_MAT_MUL: &str = "BlockMatMul";
     /// All of them.
     pub const ALL: [&str; 6] = [

@@ -55,7 +55,7 @@ fn bytes(bundle: &Path, tensor: &TensorData) -> Vec<u8> {
     all[tensor.offset as usize..(tensor.offset + tensor.length) as usize].to_vec()
 }
 
-/// The embedding, number by number: `scale * (q - zero)`.
+/// The embedding, number by number: `scale * q` or `scale * (q - 8)`.
 fn table(bundle: &Path, m: &Manifest) -> Vec<f64> {
     let codes = bytes(bundle, &m.embedding);
     let scales = bytes(bundle, m.embedding_scales.as_ref().expect("scales"));
@@ -69,7 +69,7 @@ fn table(bundle: &Path, m: &Manifest) -> Vec<f64> {
                 table.push(scale * (f64::from(byte & 15) - 8.0));
                 table.push(scale * (f64::from(byte >> 4) - 8.0));
             } else {
-                table.push(scale * (f64::from(*byte) - 128.0));
+                table.push(scale * f64::from(byte.cast_signed()));
             }
         }
     }

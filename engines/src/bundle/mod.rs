@@ -174,15 +174,15 @@ impl Bundle {
         let scales = part(scales, blocks * 4).chunks_exact(4);
         for ((codes, scale), row) in codes.zip(scales).zip(row.chunks_exact_mut(QUANT_BLOCK)) {
             let scale = f32::from_le_bytes([scale[0], scale[1], scale[2], scale[3]]);
-            let number = |q: u8, zero: f32| T::from_f32(scale * (f32::from(q) - zero));
+            let number = |q: u8| T::from_f32(scale * (f32::from(q) - 8.0));
             if bytes == QUANT_BLOCK {
                 row.iter_mut()
                     .zip(codes)
-                    .for_each(|(to, q)| *to = number(*q, 128.0));
+                    .for_each(|(to, q)| *to = T::from_f32(scale * f32::from(q.cast_signed())));
             } else {
                 for (pair, q) in row.chunks_exact_mut(2).zip(codes) {
-                    pair[0] = number(q & 15, 8.0);
-                    pair[1] = number(q >> 4, 8.0);
+                    pair[0] = number(q & 15);
+                    pair[1] = number(q >> 4);
                 }
             }
         }

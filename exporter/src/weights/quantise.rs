@@ -1,4 +1,4 @@
-//! Quantisation by blocks of a row: `w ~ scale * (q - zero)`, in the layout of ONNX Runtime's `MatMulNBits`.
+//! Quantisation by blocks of a row, in the layout of `BlockMatMul`: `w ~ scale * q` with 8 bits, `scale * (q - 8)` with 4.
 
 use forkcast_engines::manifest::{Dtype, QUANT_BLOCK};
 
@@ -22,7 +22,7 @@ pub(super) fn scales(numbers: &[f32], bits: Dtype, output: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of all blocks: one number a byte with zero at 128, or two a byte, the first in the low half, with zero at 8.
+/// Bytes of all blocks: one signed number a byte, or two a byte, the first in the low half, with zero at 8.
 pub(super) fn blocks(numbers: &[f32], bits: Dtype, output: &mut Vec<u8>) {
     output.clear();
     for block in numbers.chunks(QUANT_BLOCK) {
@@ -35,7 +35,11 @@ pub(super) fn blocks(numbers: &[f32], bits: Dtype, output: &mut Vec<u8>) {
                 let high = pair.get(1).map_or(8, |x| code(x, 8.0, 15.0));
                 low | (high << 4)
             })),
-            _ => output.extend(block.iter().map(|x| code(x, 128.0, 255.0))),
+            _ => output.extend(
+                block
+                    .iter()
+                    .map(|x| (x * inverse).round().clamp(-128.0, 127.0) as i8 as u8),
+            ),
         }
     }
 }
@@ -62,7 +66,7 @@ mod tests {
                 .iter()
                 .flat_map(|b| [number(b & 15, 8.0), number(b >> 4, 8.0)])
                 .collect(),
-            _ => bytes.iter().map(|b| number(*b, 128.0)).collect(),
+            _ => bytes.iter().map(|b| scale * f32::from(b.cast_signed())).collect(),
         }
     }
 

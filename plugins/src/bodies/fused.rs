@@ -3,7 +3,7 @@
 use super::dim;
 use crate::args::BLOCK;
 use crate::onnx::proto::{FunctionProto, OperatorSetIdProto};
-use crate::onnx::{GraphBuilder, attr_i, attr_ref_f, attr_ref_i};
+use crate::onnx::{ElementType, GraphBuilder, attr_i, attr_ref_f, attr_ref_i};
 use crate::ops::{CONTRIBUTED, VERSION, fused};
 
 /// All fused bodies, in the order of [`fused::ALL`]. They serve TensorRT as well, but for the last, which no engine has.
@@ -171,7 +171,14 @@ fn block_matmul() -> FunctionProto {
     let mut b = GraphBuilder::new(fused::BLOCK_MAT_MUL);
     let mut attributes = vec![attr_i("block_size", BLOCK as i64), attr_i("accuracy_level", 1)];
     attributes.extend(["K", "N", "bits"].map(|name| attr_ref_i(name, name)));
-    b.contributed("MatMulNBits", &["x", "w", "scales"], &["y"], attributes);
+    let bits = attribute(&mut b, "bits");
+    let eight = b.const_i64(&[8], &[1]);
+    // 128 with 8 bits, else 0: what turns signed numbers into those that the operator subtracts 128 from.
+    let signed = b.node("Equal", &[&bits, &eight], vec![]);
+    let [top, none] = [128, 0].map(|byte| b.const_bytes(ElementType::U8, vec![byte], &[1]));
+    let flip = b.node("Where", &[&signed, &top, &none], vec![]);
+    let w = b.node("BitwiseXor", &["w", &flip], vec![]);
+    b.contributed("MatMulNBits", &["x", &w, "scales"], &["y"], attributes);
     let inputs = ["x", "w", "scales"];
     let mut function = into_function(b, fused::BLOCK_MAT_MUL, &inputs, &["y"], &["K", "N", "bits"]);
     function.opset_import.push(OperatorSetIdProto {

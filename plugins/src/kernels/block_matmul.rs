@@ -18,6 +18,8 @@ const DEPTH: usize = 1024;
 const ROWS: usize = 64;
 /// Bytes of a cache line.
 const LINE: usize = 64;
+/// Bytes of a column that are asked for before they are needed. Four bits take longer to decode than to read.
+const AHEAD: usize = 512;
 /// Rows that are multiplied straight from registers; more are worth writing decoded numbers down.
 const DIRECT: usize = 4;
 
@@ -58,8 +60,11 @@ struct Product<'a, const WIDTH: usize> {
 struct Part {
     row: usize,
     rows: usize,
+    /// First column of the group; the others follow at distances of `stride`.
     column: usize,
-    columns: usize,
+    stride: usize,
+    /// End of the columns of this piece.
+    end: usize,
     block: usize,
     blocks: usize,
 }
@@ -75,16 +80,21 @@ impl<const WIDTH: usize> Task for Product<'_, WIDTH> {
 
     #[inline(always)]
     fn run<I: Isa>(&self, isa: I, piece: usize, scratch: &mut [f32]) {
-        let end = self.args.columns.min((piece + 1) * self.columns);
+        let first = piece * self.columns;
+        let end = self.args.columns.min(first + self.columns);
+        // Columns of a group lie apart, so that each is read on from where it ended: machines foresee a few long runs through
+        // memory, but not short ones side by side.
+        let stride = (end - first).div_ceil(GROUP);
         let all = self.args.depth / BLOCK;
         for row in (0..self.args.rows).step_by(ROWS) {
-            for column in (piece * self.columns..end).step_by(GROUP) {
+            for column in first..first + stride {
                 for block in (0..all).step_by(DEPTH / BLOCK) {
                     let part = Part {
                         row,
                         rows: ROWS.min(self.args.rows - row),
                         column,
-                        columns: GROUP.min(end - column),
+                        stride,
+                        end,
                         block,
                         blocks: (DEPTH / BLOCK).min(all - block),
                     };
@@ -103,17 +113,14 @@ impl<const WIDTH: usize> Task for Product<'_, WIDTH> {
 #[derive(Clone, Copy)]
 struct Scale<I: Isa> {
     scale: I::V,
-    offset: I::V,
     table: I::Table,
 }
 
 impl<I: Isa> Scale<I> {
     #[inline(always)]
     fn new(isa: I, scale: f32) -> Self {
-        let all = isa.splat(scale);
         Self {
-            scale: all,
-            offset: isa.mul(all, isa.splat(-128.0)),
+            scale: isa.splat(scale),
             table: isa.table(scale),
         }
     }
@@ -125,16 +132,23 @@ fn numbers<I: Isa, const WIDTH: usize>(isa: I, block: &[u8; WIDTH], at: usize, s
     if WIDTH == HALF {
         isa.nibbles(&block[at / 2..], scale.table)
     } else {
-        isa.fma(isa.bytes(&block[at..]), scale.scale, scale.offset)
+        isa.mul(isa.bytes(&block[at..]), scale.scale)
     }
 }
 
 impl<const WIDTH: usize> Product<'_, WIDTH> {
-    /// Stored blocks and scales of a column's part. Columns past the last stand for it and are not written.
+    /// Column `i` of the group; `None` past the end of the piece.
+    #[inline(always)]
+    fn place(part: Part, i: usize) -> Option<usize> {
+        let column = part.column + i * part.stride;
+        (column < part.end).then_some(column)
+    }
+
+    /// Stored blocks and scales of a column's part. The first column stands for those past the end, which are not written.
     #[inline(always)]
     fn column(&self, part: Part, i: usize) -> (&[[u8; WIDTH]], &[f32]) {
         let blocks = self.args.depth / BLOCK;
-        let first = (part.column + i.min(part.columns - 1)) * blocks + part.block;
+        let first = Self::place(part, i).unwrap_or(part.column) * blocks + part.block;
         let (codes, _) = self.args.w.as_chunks::<WIDTH>();
         (
             &codes[first..][..part.blocks],
@@ -142,28 +156,12 @@ impl<const WIDTH: usize> Product<'_, WIDTH> {
         )
     }
 
-    /// First block of the part that comes next.
+    /// Asks for line `line / GROUP` of what comes [`AHEAD`] bytes after this part of column `line % GROUP`.
     #[inline(always)]
-    fn ahead(&self, part: Part) -> usize {
-        let all = self.args.depth / BLOCK;
-        match part.block + part.blocks {
-            end if end == all => (part.column + GROUP) * all,
-            end => part.column * all + end,
-        }
-    }
-
-    /// Asks for one line of the part that begins with block `ahead`, the first of all columns first: four columns side by side
-    /// are more than the machine foresees, and asking for many lines at once would wait for them.
-    #[inline(always)]
-    fn prefetch<I: Isa>(&self, isa: I, ahead: usize, line: usize) {
-        let all = self.args.depth / BLOCK;
-        let (column, at) = (line % GROUP, line / GROUP * LINE);
-        isa.prefetch(self.args.w, (ahead + column * all) * WIDTH + at);
-        // A scale belongs to a block: a line of them to many lines of numbers.
-        let first = at / WIDTH;
-        if first.is_multiple_of(LINE / 4) {
-            isa.prefetch(self.args.scales, ahead + column * all + first);
-        }
+    fn prefetch<I: Isa>(&self, isa: I, part: Part, line: usize) {
+        let column = part.column + line % GROUP * part.stride;
+        let block = column * (self.args.depth / BLOCK) + part.block;
+        isa.prefetch(self.args.w, block * WIDTH + line / GROUP * LINE + AHEAD);
     }
 
     #[inline(always)]
@@ -176,11 +174,14 @@ impl<const WIDTH: usize> Product<'_, WIDTH> {
     fn add<I: Isa, const R: usize>(&self, isa: I, part: Part, row: usize, sums: [[I::V; GROUP]; R]) {
         for (i, sums) in sums.into_iter().enumerate() {
             let sums = isa.sums(sums);
-            let at = (part.row + row + i) * self.args.columns + part.column;
-            #[expect(unsafe_code, reason = "a piece owns its columns")]
-            // SAFETY: columns of this piece, in a row that nothing else refers to now.
-            let y = unsafe { self.y.part(at, part.columns) };
-            for (y, sum) in y.iter_mut().zip(sums) {
+            let from = (part.row + row + i) * self.args.columns;
+            for (column, sum) in sums.into_iter().enumerate() {
+                let Some(column) = Self::place(part, column) else {
+                    break;
+                };
+                #[expect(unsafe_code, reason = "a piece owns its columns")]
+                // SAFETY: a column of this piece, in a row that nothing else refers to now.
+                let y = &mut unsafe { self.y.part(from + column, 1) }[0];
                 *y = if part.block == 0 { sum } else { *y + sum };
             }
         }
@@ -199,18 +200,22 @@ impl<const WIDTH: usize> Product<'_, WIDTH> {
 
     #[inline(always)]
     fn registers<I: Isa, const R: usize>(&self, isa: I, part: Part) {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|i| self.column(part, i));
-        let (codes, scales) = ([a.0, b.0, c.0, d.0], [a.1, b.1, c.1, d.1]);
+        let blocks = part.blocks;
+        // Closures would be compiled without the instruction set.
+        let (mut codes, mut scales) = ([&[][..]; GROUP], [&[][..]; GROUP]);
+        for i in 0..GROUP {
+            let (c, s) = self.column(part, i);
+            (codes[i], scales[i]) = (&c[..blocks], &s[..blocks]);
+        }
         let mut x: [&[[f32; BLOCK]]; R] = [&[]; R];
         for (row, x) in x.iter_mut().enumerate() {
-            *x = &self.x(part, row).as_chunks::<BLOCK>().0[..part.blocks];
+            *x = &self.x(part, row).as_chunks::<BLOCK>().0[..blocks];
         }
         let mut sums = [[isa.splat(0.0); GROUP]; R];
-        let ahead = self.ahead(part);
-        for block in 0..part.blocks {
-            if (block * WIDTH).is_multiple_of(LINE) {
+        for block in 0..blocks {
+            if WIDTH == BLOCK && (block * WIDTH).is_multiple_of(LINE) {
                 for column in 0..GROUP {
-                    self.prefetch(isa, ahead, block * WIDTH / LINE * GROUP + column);
+                    self.prefetch(isa, part, block * WIDTH / LINE * GROUP + column);
                 }
             }
             for i in 0..GROUP {
@@ -278,12 +283,16 @@ impl<const WIDTH: usize> Product<'_, WIDTH> {
             *column = w;
         }
         let mut sums = [[isa.splat(0.0); GROUP]; R];
-        let (ahead, lines) = (self.ahead(part), part.blocks * WIDTH * GROUP / LINE);
+        let lines = if WIDTH == BLOCK {
+            part.blocks * WIDTH * GROUP / LINE
+        } else {
+            0
+        };
         let mut at = 0;
         while at + I::LANES <= depth {
-            // The first rows ask for the next part, one line a step; with 8 bits these are all.
+            // The first rows ask for what comes next, one line a step: many at once would have to wait.
             if row == 0 && at / I::LANES < lines {
-                self.prefetch(isa, ahead, at / I::LANES);
+                self.prefetch(isa, part, at / I::LANES);
             }
             let mut right = [isa.splat(0.0); GROUP];
             for (right, w) in right.iter_mut().zip(&columns) {

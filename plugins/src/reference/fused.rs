@@ -101,7 +101,7 @@ pub fn block_matmul(a: &BlockMatMulArgs<'_>) -> Vec<f64> {
     let number = |at: usize| {
         let q = match a.bits {
             4 => f64::from((a.w[at / 2] >> (4 * (at % 2))) & 15) - 8.0,
-            _ => f64::from(a.w[at]) - 128.0,
+            _ => f64::from(a.w[at].cast_signed()),
         };
         q * f64::from(a.scales[at / BLOCK])
     };

@@ -46,7 +46,7 @@ pub(super) trait Isa: Copy + Send + Sync {
     fn sum(self, x: Self::V) -> f32;
     /// Sums of the lanes of four vectors.
     fn sums(self, x: [Self::V; 4]) -> [f32; 4];
-    /// The first lanes' worth of bytes, 0 to 255.
+    /// The first lanes' worth of bytes, -128 to 127.
     fn bytes(self, from: &[u8]) -> Self::V;
     /// `scale * (q - 8)` for all four bits q.
     fn table(self, scale: f32) -> Self::Table;

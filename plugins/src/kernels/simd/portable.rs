@@ -80,7 +80,7 @@ impl Isa for Portable {
     #[inline(always)]
     fn bytes(self, from: &[u8]) -> Self::V {
         let from: &[u8; 8] = from.first_chunk().expect("eight bytes");
-        from.map(f32::from)
+        from.map(|q| f32::from(q.cast_signed()))
     }
 
     #[inline(always)]

@@ -150,7 +150,7 @@ impl Isa for Avx2 {
     fn bytes(self, from: &[u8]) -> Self::V {
         assert!(from.len() >= Self::LANES);
         // SAFETY: `self` proves the instructions; the slice is long enough by the assertion.
-        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()))) }
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.as_ptr().cast()))) }
     }
 
     #[inline(always)]
@@ -289,7 +289,7 @@ impl Isa for Avx512 {
     fn bytes(self, from: &[u8]) -> Self::V {
         assert!(from.len() >= Self::LANES);
         // SAFETY: `self` proves the instructions; the slice is long enough by the assertion.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast()))) }
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast()))) }
     }
 
     #[inline(always)]
