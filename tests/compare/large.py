@@ -103,7 +103,7 @@ def measure(args, folder):
         ["export", f"{exported:.1f} s, peak {export_peak / 1e6:.0f} MB"],
         ["reading the weights, not cached", f"{spread(reads, 2)} s"],
         ["start to first token (8-token prompt), not cached", f"{spread(starts, 2)} s"],
-        ["the same, cached: prepacking and one pass", f"{spread(warm, 2)} s"],
+        ["the same, cached", f"{spread(warm, 2)} s"],
         ["start / reading", f"{median(starts) / median(reads):.2f}"],
         ["plain decoding", f"{spread(rates, 2)} tokens/s"],
         ["peak memory, mapped weights included", f"{max(peaks) / gigabytes:.2f} GB"],

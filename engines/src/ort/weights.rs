@@ -11,7 +11,7 @@
 use super::memory::{Element, Tensor, Value};
 use crate::bundle::{Bundle, Map, OpenError};
 use crate::manifest::{Dtype, Graph, TensorData};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_char};
 use std::path::Path;
 use std::sync::Arc;
@@ -82,6 +82,10 @@ impl Weights {
     }
 
     /// Hands the initializers of `graph` to a session under construction.
+    ///
+    /// A shared initializer is read where it lies. The library still wants to see the file that the model names; where that is
+    /// not in the bundle's folder (a checkpoint used in place), the value also stands in for the file, which the library
+    /// copies for as long as it loads.
     pub(super) fn hand_over(
         &self,
         graph: &Graph,
@@ -93,20 +97,35 @@ impl Weights {
             path: path.to_path_buf(),
             reason,
         };
-        let mut names = Vec::with_capacity(graph.initializers.len());
-        let mut values: Vec<*const ort::sys::OrtValue> = Vec::with_capacity(graph.initializers.len());
+        let mut seen = BTreeSet::new();
+        let mut names = Vec::new();
+        let mut values: Vec<*const ort::sys::OrtValue> = Vec::new();
         for initializer in &graph.initializers {
             let name = CString::new(initializer.name.as_str())
                 .map_err(|_| refuse(format!("initializer {:?}: a NUL in the name", initializer.name)))?;
-            if names.contains(&name) {
+            if !seen.insert(name.clone()) {
                 return Err(refuse(format!(
                     "initializer {:?} is listed twice",
                     initializer.name
                 )));
             }
-            names.push(name);
             let place = (initializer.data.file.clone(), initializer.data.offset);
-            values.extend(self.values.get(&place).map(|(_, v)| v.as_ptr().cast_const()));
+            let Some((_, value)) = self.values.get(&place) else {
+                continue;
+            };
+            // SAFETY: live name and value; the session keeps `self` (see `Graph`), and so the value.
+            let status = unsafe {
+                ort::Error::result_from_status((ort::api().AddInitializer)(
+                    builder.ptr_mut(),
+                    name.as_ptr(),
+                    value.as_ptr().cast_const(),
+                ))
+            };
+            status.map_err(|e| refuse(e.to_string()))?;
+            if !path.with_file_name(&initializer.data.file).is_file() {
+                names.push(name);
+                values.push(value.as_ptr().cast_const());
+            }
         }
         if values.is_empty() {
             return Ok(());
