@@ -155,6 +155,10 @@ pub trait Backend {
     /// at `draft`, so decide before prefill.
     fn set_drafting(&mut self, on: bool);
 
+    /// Says how deep trees of the next drafts can be. An engine may then leave out the candidates of later positions, which
+    /// no tree of a smaller budget reaches, and so read the head for fewer rows. Without a call all are given.
+    fn limit_depth(&mut self, _depth: usize) {}
+
     /// Says what will be read of [`Self::logits`] from the next verify on. An engine may then return rows in which
     /// entries that are not needed are negative infinity; with [`LogitNeeds::Greedy`] the best entry may be any finite number.
     fn set_needs(&mut self, _needs: LogitNeeds) {}
@@ -191,7 +195,7 @@ pub trait Backend {
     /// No drafter, or the drafter's context lacks rows, or the library fails.
     fn draft(&mut self, anchor: u32) -> Result<(), BackendError>;
 
-    /// The `k` best tokens at each drafted position of the last [`Self::draft`], for modes
+    /// The `k` best tokens at each drafted position of the last [`Self::draft`] (see [`Self::limit_depth`]), for modes
     /// `modes.start..modes.end`. `k` is cut to the vocabulary.
     ///
     /// # Errors

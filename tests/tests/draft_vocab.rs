@@ -85,6 +85,35 @@ fn candidates_are_the_best_of_the_list_and_normalised_over_it() {
 }
 
 #[test]
+fn positions_that_no_tree_reaches_are_left_out() {
+    let bundle = Bundle::trained("tiny-qwen3.5", "tiny-qwen3.5-mfd");
+    let mut engine = bundle.open();
+    let all = candidates(&mut engine, 8);
+    let row = all.positions * all.k;
+    let mut found = Candidates::default();
+    // Growing, shrinking, and past the block; in between all modes, which are always whole.
+    for (depth, mode) in [(4, 2), (9, 2), (1, 2), (3, 5), (100, 5)] {
+        engine.limit_depth(depth);
+        engine.draft(9).expect("drafts");
+        engine
+            .candidates(mode..mode + 1, 8, &mut found)
+            .expect("candidates");
+        let positions = depth.min(all.positions);
+        assert_eq!((found.modes, found.positions, found.k), (1, positions, 8));
+        let expected = mode * row..mode * row + positions * 8;
+        for (a, b) in found.logp.iter().zip(&all.logp[expected.clone()]) {
+            assert!((a - b).abs() < 1e-3, "{depth}: {a} {b}");
+        }
+        // The best of each position is far enough from the second for rounding not to matter.
+        for (a, b) in found.ids.iter().zip(&all.ids[expected]).step_by(8) {
+            assert_eq!(a, b, "{depth}");
+        }
+        engine.candidates(0..8, 8, &mut found).expect("candidates");
+        assert_eq!((found.modes, found.positions), (8, all.positions));
+    }
+}
+
+#[test]
 fn the_text_is_the_same_whatever_the_list() {
     let bundle = Bundle::trained("tiny-qwen3.5", "tiny-qwen3.5-mfd");
     let mut engine = bundle.open();

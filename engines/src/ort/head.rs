@@ -18,9 +18,11 @@ pub(super) struct Head {
     width: usize,
     /// Hidden rows that were asked for, `[R, H]`.
     gathered: Tensor,
-    /// Logits of the last draft `[modes * positions, V]`, and per mode whether they were computed.
+    /// Positions of a draft that trees can reach.
+    pub(super) depth: usize,
+    /// Logits of the last draft `[modes * positions, V]`, and per mode for how many positions they were computed.
     drafted: Vec<f32>,
-    known: Vec<bool>,
+    known: Vec<usize>,
     /// Log-sum-exp of each drafted row; NaN for a row that cannot be normalised.
     totals: Vec<f64>,
     scratch: Scratch,
@@ -44,8 +46,9 @@ impl Head {
             vocab,
             width,
             gathered,
+            depth: usize::MAX,
             drafted: Vec::new(),
-            known: vec![false; modes],
+            known: vec![0; modes],
             totals: Vec::new(),
             scratch: Scratch::default(),
             bad_rows: 0,
@@ -89,7 +92,7 @@ impl Head {
 
     /// Forgets the last draft.
     pub(super) fn forget(&mut self) {
-        self.known.fill(false);
+        self.known.fill(0);
     }
 
     /// The `k` best of each row of `hidden` `[modes * positions, H]` that belongs to `modes`.
@@ -105,24 +108,32 @@ impl Head {
         let columns = self.columns();
         self.drafted.resize(rows * columns, 0.0);
         self.totals.resize(rows, f64::NAN);
+        // Rows of several modes go through the head together, so they are left whole.
+        let wanted = if modes.len() == 1 {
+            positions.min(self.depth.max(1))
+        } else {
+            positions
+        };
         let mut mode = modes.start;
         while mode < modes.end {
             // Neighbours that are missing too share one read of the head.
             let missing = self.known[mode..modes.end]
                 .iter()
-                .take_while(|known| !**known)
+                .take_while(|known| **known < wanted)
                 .count();
             if missing > 0 {
-                self.complete(hidden, mode * positions..(mode + missing) * positions)?;
-                self.known[mode..mode + missing].fill(true);
+                let end = (mode + missing - 1) * positions + wanted;
+                self.complete(hidden, mode * positions..end)?;
+                self.known[mode..mode + missing].fill(wanted);
             }
             mode += missing.max(1);
         }
         let k = k.clamp(1, columns);
-        (out.modes, out.positions, out.k) = (modes.len(), positions, k);
+        (out.modes, out.positions, out.k) = (modes.len(), wanted, k);
         out.ids.clear();
         out.logp.clear();
-        for row in modes.start * positions..modes.end * positions {
+        let rows = modes.flat_map(|mode| mode * positions..mode * positions + wanted);
+        for row in rows {
             let logits = &self.drafted[row * columns..(row + 1) * columns];
             let total = Some(self.totals[row]).filter(|t| !t.is_nan());
             select(logits, total, k, &mut self.scratch, &mut out.ids, &mut out.logp);

@@ -286,6 +286,10 @@ impl Backend for OrtBackend {
         self.drafting = on;
     }
 
+    fn limit_depth(&mut self, depth: usize) {
+        self.head.depth = depth;
+    }
+
     fn verify(&mut self, batch: &RowBatch<'_>) -> Result<(), BackendError> {
         self.check_batch(batch)?;
         self.reserve(self.committed() + batch.len())?;

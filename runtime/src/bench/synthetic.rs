@@ -127,6 +127,10 @@ impl<B: Backend + ?Sized> Backend for Synthetic<'_, B> {
         self.inner.set_drafting(on);
     }
 
+    fn limit_depth(&mut self, depth: usize) {
+        self.inner.limit_depth(depth);
+    }
+
     fn set_needs(&mut self, needs: LogitNeeds) {
         self.inner.set_needs(needs);
     }

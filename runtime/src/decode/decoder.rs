@@ -252,6 +252,8 @@ impl Decoder {
             self.tree.reset(self.anchor);
             return Ok(());
         }
+        // A row of a tree takes a place of the budget, so no path is longer.
+        backend.limit_depth(plan.budget);
         backend.draft(self.anchor)?;
         let modes = if plan.method == Method::Mfd {
             0..shape.modes

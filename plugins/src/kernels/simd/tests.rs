@@ -148,3 +148,67 @@ fn matrix_products_agree_with_float64() {
         }
     }
 }
+
+/// What 64 stored bytes stand for, as signed bytes and as pairs of four bits; and sums of vectors.
+struct Stored {
+    bytes: Vec<u8>,
+    scale: f32,
+    found: Mutex<[Vec<f32>; 3]>,
+}
+
+impl Task for Stored {
+    fn scratch(&self, lanes: usize) -> usize {
+        lanes
+    }
+
+    fn work(&self) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    fn run<I: Isa>(&self, isa: I, _index: usize, scratch: &mut [f32]) {
+        let mut found = self.found.lock().expect("no panic");
+        for bytes in self.bytes.chunks(I::LANES) {
+            isa.store(scratch, isa.bytes(bytes));
+            found[0].extend_from_slice(scratch);
+        }
+        for pairs in self.bytes.chunks(I::LANES / 2) {
+            isa.store(scratch, isa.nibbles(pairs, isa.table(self.scale)));
+            found[1].extend_from_slice(scratch);
+        }
+        let mut four = [isa.splat(0.0); 4];
+        for (i, vector) in four.iter_mut().enumerate() {
+            for (lane, x) in scratch.iter_mut().enumerate() {
+                *x = (1 + i * 100 + lane) as f32;
+            }
+            *vector = isa.load(scratch);
+        }
+        found[2].extend(isa.sums(four));
+    }
+}
+
+#[test]
+fn stored_numbers_are_read_alike() {
+    let bytes: Vec<u8> = (0..64u32).map(|i| (i * 167 + 90) as u8).collect();
+    let (scale, lanes) = (-0.37f32, |lanes: usize| (lanes * (lanes + 1) / 2) as f32);
+    for level in supported() {
+        let task = Stored {
+            bytes: bytes.clone(),
+            scale,
+            found: Mutex::default(),
+        };
+        dispatch_at(level, &Serial, 1, &task);
+        let [whole, halves, sums] = task.found.into_inner().expect("no panic");
+        let expected: Vec<f32> = bytes.iter().map(|b| f32::from(b.cast_signed())).collect();
+        assert_eq!(whole, expected, "{level:?}");
+        let number = |q: u8| scale * (f32::from(q) - 8.0);
+        let expected: Vec<f32> = bytes
+            .iter()
+            .flat_map(|b| [number(b & 15), number(b >> 4)])
+            .collect();
+        assert_eq!(halves, expected, "{level:?}");
+        let count = if level.name() == "avx512" { 16 } else { 8 };
+        let expected: Vec<f32> = (0..4).map(|i| lanes(count) + (100 * i * count) as f32).collect();
+        assert_eq!(sums, expected, "{level:?}");
+    }
+}
