@@ -13,6 +13,7 @@ use forkcast_engines::recipe::Recipe;
 use forkcast_exporter::{ExportOptions, export};
 use forkcast_tests::bundles::verify_chain;
 use forkcast_tests::paths;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -245,4 +246,51 @@ impl Sink for Gaps {
         }
         Verdict::Continue
     }
+}
+
+/// Weights that lie elsewhere than the graph says would be read as others without a word.
+#[test]
+fn weights_that_the_graph_does_not_mean_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bundle = exported(&folder, PAIRS[0], Dtype::Int8);
+    let place = bundle.join("manifest.json");
+    let good: Value = serde_json::from_str(&std::fs::read_to_string(&place).expect("text")).expect("JSON");
+    let names = ["in_proj_qkv.weight", "in_proj_z.weight"].map(|n| format!("layers.0.linear_attn.{n}"));
+    let change = |how: &str, part: &str| {
+        let mut manifest = good.clone();
+        let list = manifest["graphs"]["target"]["initializers"]
+            .as_array_mut()
+            .expect("a list");
+        let at = |list: &[Value], name: &str| list.iter().position(|i| i["name"] == name).expect("there");
+        let first = at(list, &names[0]);
+        match how {
+            "removed" => drop(list.remove(first)),
+            "renamed" => list[first]["name"] = "nonsense".into(),
+            "added" => {
+                let mut more = list[first].clone();
+                more["name"] = "nonsense".into();
+                list.push(more);
+            }
+            "turned" => list[first]["shape"].as_array_mut().expect("a shape").swap(0, 1),
+            _ => {
+                let second = at(list, &names[1]);
+                let name = list[first]["name"].take();
+                list[first]["name"] = list[second]["name"].take();
+                list[second]["name"] = name;
+            }
+        }
+        std::fs::write(&place, manifest.to_string()).expect("written");
+        let options = OpenOptions {
+            library: Some(paths::onnxruntime()),
+            ..OpenOptions::default()
+        };
+        let error = OrtBackend::open(&bundle, &options).expect_err(how);
+        assert_eq!(error.exit_code(), 2, "{how}: {error}");
+        assert!(error.to_string().contains(part), "{how}: {error}");
+    };
+    change("removed", "in_proj_qkv.weight\": the manifest does not have it");
+    change("renamed", "\"nonsense\": the graph does not have it");
+    change("added", "\"nonsense\": the graph does not have it");
+    change("turned", "in the manifest");
+    change("exchanged", "in the manifest");
 }

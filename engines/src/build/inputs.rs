@@ -9,7 +9,7 @@ use forkcast_plugins::onnx::proto::{
 use forkcast_plugins::onnx::{Dim, ElementType, ExternalData, GraphBuilder, attr_i};
 
 /// The ONNX type of stored numbers.
-pub(super) fn onnx_type(dtype: Dtype) -> ElementType {
+pub(crate) fn onnx_type(dtype: Dtype) -> ElementType {
     match dtype {
         Dtype::F32 => ElementType::F32,
         Dtype::F16 => ElementType::F16,

@@ -17,6 +17,7 @@ mod weights;
 
 pub use directory::{BuildOptions, Summary, build};
 pub use error::BuildError;
+pub(crate) use inputs::onnx_type;
 pub use prepare::{Prepared, prepare};
 #[cfg(any(feature = "tensorrt", feature = "tensorrt-enterprise"))]
 pub use tensorrt::TensorRt;

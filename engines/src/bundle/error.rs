@@ -54,6 +54,14 @@ pub enum OpenError {
         /// What the library said.
         reason: String,
     },
+    /// A graph is not the one that the manifest describes.
+    #[error("{path}: not what the manifest says: {reason}")]
+    Mismatch {
+        /// The graph.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
     /// Caches or states do not fit this host.
     #[error("memory: {0}")]
     Memory(String),
@@ -84,7 +92,9 @@ impl OpenError {
             Self::Library(_) => Some("run `make`, or set ORT_DYLIB_PATH to libonnxruntime.so".to_owned()),
             Self::Memory(_) => Some("lower --max-context, or use a host with more memory".to_owned()),
             Self::Io { .. } => Some("put the file back, or export the bundle again".to_owned()),
-            Self::Graph { .. } => Some("export the bundle again with this version of forkcast".to_owned()),
+            Self::Graph { .. } | Self::Mismatch { .. } => {
+                Some("export the bundle again with this version of forkcast".to_owned())
+            }
             Self::Manifest(_) | Self::Option(_) => None,
         }
     }

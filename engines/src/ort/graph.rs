@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "runs of the ONNX Runtime library on bound memory")]
 
+use super::initializers;
 use super::library::Library;
 use super::memory::{Element, Tensor, View};
 use super::scope::LibraryScope;
@@ -131,6 +132,7 @@ impl Loader<'_> {
             path: path.to_path_buf(),
             reason: e.to_string(),
         };
+        initializers::check(graph, path)?;
         let mut builder = self.builder().map_err(refuse)?;
         self.weights.hand_over(graph, path, &mut builder)?;
         builder.commit_from_file(path).map_err(refuse)

@@ -12,6 +12,7 @@ mod drafter;
 mod gemm;
 mod graph;
 mod head;
+mod initializers;
 mod library;
 mod memory;
 mod scope;
